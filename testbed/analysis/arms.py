@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.checks import too_few_valid
+from testbed.analysis.grouping import grouped
 from testbed.analysis.trial import TrialResult
 
 
@@ -33,14 +34,11 @@ class Arm:
 
 def arms(trials: Sequence[TrialResult], valid_share: float) -> dict[str, Arm]:
     """Return the arms of a run by name, in the order of their first trials."""
-    found: dict[str, list[TrialResult]] = {}
-    for trial in trials:
-        found.setdefault(trial.arm, []).append(trial)
     return {
         name: Arm(
             len(mine),
             dict(sorted(Counter(trial.outcome for trial in mine).items())),
             too_few_valid(mine, valid_share),
         )
-        for name, mine in found.items()
+        for name, mine in grouped(trials, lambda trial: trial.arm).items()
     }

@@ -6,8 +6,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.analysis.bandwidth import bus_factor, size_name
+from testbed.analysis.bandwidth import bus_factor
 from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.grouping import grouped
+from testbed.analysis.metric_definitions import size_name
+from testbed.analysis.steps import generation_and_step
 from testbed.analysis.straggler import find_straggler
 from testbed.events import Event
 
@@ -125,11 +128,12 @@ def critical(times: Times) -> dict[str, float]:
 
 
 def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for run in runs:
-        if run.size == size and run.sent is not None:
-            found.setdefault(f"sent_{run.algorithm}_{size_name(size)}", []).append(run.sent)
-    return {name: statistics.median(sent) for name, sent in found.items()}
+    by_algorithm = grouped((run for run in runs if run.size == size), lambda run: run.algorithm)
+    return {
+        f"sent_{algorithm}_{size_name(size)}": statistics.median(sent)
+        for algorithm, mine in by_algorithm.items()
+        if (sent := [run.sent for run in mine if run.sent is not None])
+    }
 
 
 def beside_the_model(
@@ -157,23 +161,18 @@ def beside_the_model(
 
 
 def _times(runs: Sequence[Run]) -> dict[str, tuple[float, float]]:
-    algorithms = sorted({run.algorithm for run in runs})
-    mine = {name: [run for run in runs if run.algorithm == name] for name in algorithms}
     return {
         name: (
-            statistics.median(run.total for run in own),
-            statistics.median(run.exposed for run in own),
+            statistics.median(run.total for run in mine),
+            statistics.median(run.exposed for run in mine),
         )
-        for name, own in mine.items()
+        for name, mine in sorted(grouped(runs, lambda run: run.algorithm).items())
     }
 
 
 def _runs(events: Iterable[Event], clocks: Clocks, ranks: int, since: float) -> list[Run]:
-    by_step: dict[tuple[int, int], list[Event]] = {}
-    for event in events:
-        if event.kind == "sample" and "algorithm" in event.data:
-            key = (event.data["generation"], event.data["step"])
-            by_step.setdefault(key, []).append(event)
+    samples = (e for e in events if e.kind == "sample" and "algorithm" in e.data)
+    by_step = grouped(samples, generation_and_step)
     found = (_run(group, clocks, since) for group in by_step.values() if len(group) == ranks)
     return [run for run in found if run is not None]
 

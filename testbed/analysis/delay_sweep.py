@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from testbed.analysis.bandwidth import size_name
+from testbed.analysis.grouping import grouped
+from testbed.analysis.metric_definitions import size_name
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Arm
 
@@ -20,9 +21,7 @@ def with_crossings(arms: Sequence[Arm], trials: Sequence[TrialResult]) -> list[T
     The first trials of all arms of a sweep give the first value, the second ones the second; where
     one of them is no result there is none.
     """
-    of_arm: dict[str, list[TrialResult]] = {}
-    for trial in trials:
-        of_arm.setdefault(trial.arm, []).append(trial)
+    of_arm = grouped(trials, lambda trial: trial.arm)
     found: dict[int, float] = {}
     for base in arms:
         if (size := _size(base)) is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.analysis.clocks import Instant
+from testbed.analysis.grouping import grouped
 from testbed.analysis.steps import Step, kind_of_interval
 
 BASELINE = 20
@@ -109,10 +110,11 @@ def _spans(steps: Sequence[Step]) -> list[_Span]:
 
 def _longest(baseline: Sequence[_Span]) -> dict[str, float]:
     """Return how long a step may take, by kind; a kind of which too few are known is left out."""
-    by_kind: dict[str, list[float]] = {}
-    for span in baseline:
-        by_kind.setdefault(span.kind, []).append(span.seconds + span.error)
-    return {kind: max(found) for kind, found in by_kind.items() if len(found) >= BASELINE}
+    return {
+        kind: max(span.seconds + span.error for span in spans)
+        for kind, spans in grouped(baseline, lambda span: span.kind).items()
+        if len(spans) >= BASELINE
+    }
 
 
 def _by_chance(baseline: Sequence[_Span], watched: Sequence[_Span]) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.grouping import grouped
 from testbed.events import Event
 
 KINDS = ("step", "sample")
@@ -49,13 +50,16 @@ def rank_count(events: Iterable[Event]) -> int:
 
 def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[Step]:
     """Return the steps that all ranks finished, in the order of their ends."""
-    reports: dict[tuple[int, int], list[Event]] = {}
-    for event in events:
-        if event.kind in KINDS and event.data["rank"] is not None:
-            key = (event.data["generation"], event.data["step"])
-            reports.setdefault(key, []).append(event)
+    reports = grouped(
+        (e for e in events if e.kind in KINDS and e.data["rank"] is not None), generation_and_step
+    )
     steps = [_step(key, group, clocks) for key, group in reports.items() if len(group) == ranks]
     return sorted((step for step in steps if step is not None), key=lambda step: step.end.late)
+
+
+def generation_and_step(report: Event) -> tuple[int, int]:
+    """Return which step of which generation a rank reports."""
+    return report.data["generation"], report.data["step"]
 
 
 def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Step | None:
@@ -107,14 +111,9 @@ def _known(instants: Iterable[Instant | None]) -> list[Instant]:
     return [at for at in instants if at is not None]
 
 
-def intervals(steps: Sequence[Step]) -> list[float]:
-    """Return the seconds between the ends of consecutive steps."""
-    return [b.end.middle - a.end.middle for a, b in pairwise(steps)]
-
-
 def step_time(steps: Sequence[Step]) -> float | None:
-    """Return the median time of a step; None for fewer than two."""
-    found = intervals(steps)
+    """Return the median time between the ends of two steps; None for fewer than two."""
+    found = [b.end.middle - a.end.middle for a, b in pairwise(steps)]
     return statistics.median(found) if found else None
 
 
@@ -125,10 +124,11 @@ def kind_of_interval(one: Step, other: Step) -> str:
 
 def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
     """Return the median interval between the ends of consecutive steps, by kind."""
-    found: dict[str, list[float]] = {}
-    for one, other in pairwise(steps):
-        found.setdefault(kind_of_interval(one, other), []).append(other.end.middle - one.end.middle)
-    return {kind: statistics.median(seconds) for kind, seconds in found.items()}
+    by_kind = grouped(pairwise(steps), lambda pair: kind_of_interval(*pair))
+    return {
+        kind: statistics.median(b.end.middle - a.end.middle for a, b in pairs)
+        for kind, pairs in by_kind.items()
+    }
 
 
 def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float | None:
@@ -137,13 +137,14 @@ def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float 
     The median over the ranks, from the end of the first to the end of the last step of a
     generation, up to step `last`. None where ports have no counters.
     """
-    by_rank: dict[int, list[Event]] = {}
-    for event in events:
-        counts = event.kind == "step" and event.data["generation"] == generation
-        if counts and event.data["step"] <= last and event.data.get("wire") is not None:
-            by_rank.setdefault(event.data["rank"], []).append(event)
+    counted = (
+        event
+        for event in events
+        if event.kind == "step" and event.data["generation"] == generation
+        if event.data["step"] <= last and event.data.get("wire") is not None
+    )
     shares = []
-    for reports in by_rank.values():
+    for reports in grouped(counted, lambda event: event.data["rank"]).values():
         asked = sum(report.data["bytes"] for report in reports[1:])
         if asked:
             sent = reports[-1].data["wire"] - reports[0].data["wire"]

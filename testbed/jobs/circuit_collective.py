@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.bandwidth import size_name
 from testbed.analysis.collectives import FORWARDED, REPOINTED
+from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.cost import Links
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.own_pace import seconds_at_own_pace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.analysis.bandwidth import size_name
 from testbed.analysis.collectives import critical, speedups
+from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import Schedule, to_json

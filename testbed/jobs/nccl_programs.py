@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from testbed.analysis.bandwidth import size_name
+from testbed.analysis.metric_definitions import size_name
 from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
 from testbed.errors import LabError

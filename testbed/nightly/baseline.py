@@ -17,6 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.grouping import grouped
 from testbed.analysis.machine_load import BUSY
 from testbed.analysis.statistics import order_statistic
 from testbed.errors import UsageError
@@ -76,10 +77,11 @@ def with_load(summary: Mapping[str, Any]) -> dict[str, Any]:
 
     It was where other programs had much of it in more than a third of the arm's trials.
     """
-    shares: dict[str, list[bool]] = {}
-    for trial in summary["trials"]:
-        shares.setdefault(trial["variant"], []).append((trial["others"] or 0.0) >= BUSY)
-    busy = {arm for arm, found in shares.items() if sum(found) > len(found) / 3}
+    busy = {
+        arm
+        for arm, trials in grouped(summary["trials"], lambda trial: trial["variant"]).items()
+        if sum((trial["others"] or 0.0) >= BUSY for trial in trials) > len(trials) / 3
+    }
     return {
         name: metric | {"busy": name.rpartition(".")[0] in busy}
         for name, metric in summary["metrics"].items()

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from testbed.analysis.grouping import grouped
 from testbed.analysis.metrics import Sample
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
@@ -85,9 +86,9 @@ def split(trial: TrialResult) -> dict[str, float]:
 
 def anatomies(summary: Summary) -> list[Anatomy]:
     """Return the anatomy of every arm whose trials had a fault."""
-    faulty = [trial for trial in summary.trials if trial.marks is not None]
-    arms = in_order({trial.arm for trial in faulty})
-    return [_anatomy(arm, [trial for trial in faulty if trial.arm == arm]) for arm in arms]
+    faulty = (trial for trial in summary.trials if trial.marks is not None)
+    trials = grouped(faulty, lambda trial: trial.arm)
+    return [_anatomy(arm, trials[arm]) for arm in in_order(set(trials))]
 
 
 def first_seen(trials: Sequence[TrialResult]) -> dict[str, list[float]]:

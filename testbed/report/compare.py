@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis.comparison import compare_metric, outcome
+from testbed.analysis.grouping import grouped
 from testbed.analysis.summary import FORMAT
 from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
@@ -199,14 +200,12 @@ def _not_recovered(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
     """Return where trials have no result, which no median of the others can show."""
     lines = []
     for name, summary in named.items():
-        found: dict[str, list[str]] = {}
-        for trial in summary["trials"]:
-            found.setdefault(trial["variant"], []).append(outcome(trial))
-        for arm in in_order(set(found)):
-            gone = Counter(word for word in found[arm] if word in NO_RESULT)
+        trials = grouped(summary["trials"], lambda trial: trial["variant"])
+        for arm in in_order(set(trials)):
+            outcomes = Counter(map(outcome, trials[arm]))
+            gone = [f"{outcomes[word]} {word}" for word in sorted(NO_RESULT) if outcomes[word]]
             if gone:
-                words = ", ".join(f"{count} {word}" for word, count in sorted(gone.items()))
-                text = f"{arm} of the {name}: of {len(found[arm])} trials {words}"
+                text = f"{arm} of the {name}: of {len(trials[arm])} trials {', '.join(gone)}"
                 lines.append(Text(f"{text}; its medians are of the others", style="bold red"))
     return lines
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.steps import KINDS, finished_steps
+from testbed.analysis.grouping import grouped
+from testbed.analysis.steps import KINDS, finished_steps, rank_count
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
 
@@ -38,16 +39,15 @@ def step_rates(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[S
     """
     faulty = {trial.number for trial in trials if trial.marks is not None}
     clocks = Clocks(events)
-    by_trial: dict[int, list[Event]] = {}
-    for event in events:
-        is_step = event.kind == "step" or (event.kind in KINDS and event.trial in faulty)
-        if is_step and event.trial is not None:
-            by_trial.setdefault(event.trial, []).append(event)
+    reports = (
+        event
+        for event in events
+        if event.kind == "step" or (event.kind in KINDS and event.trial in faulty)
+    )
+    by_trial = grouped(reports, lambda event: event.trial)
     found = []
     for trial in trials:
-        mine = by_trial.get(trial.number, [])
-        ranks = 1 + max((event.data["rank"] for event in mine), default=-1)
-        ends = (step.end.middle for step in finished_steps(mine, clocks, ranks))
-        if mine:
-            found.append(StepRates(trial, tuple(sorted(set(ends)))))
+        if mine := by_trial.get(trial.number):
+            ends = {step.end.middle for step in finished_steps(mine, clocks, rank_count(mine))}
+            found.append(StepRates(trial, tuple(sorted(ends))))
     return found

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis.fault_effect import BASELINE
+from testbed.analysis.grouping import grouped
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.report.wording import quantity, retries
@@ -47,13 +48,10 @@ def print_trials(summary: Summary, console: Console) -> None:
         table.add_row(*_row(trial, marks))
     console.print(Text("\nTrials", style="bold"))
     console.print(table)
-    alike: dict[str, list[str]] = {}
-    for trial in summary.trials:
-        alike.setdefault(remark(trial), []).append(str(trial.number))
-    for words, numbers in alike.items():
-        if words:
-            which = "trials" if len(numbers) > 1 else "trial"
-            console.print(Text(f"{which} {', '.join(numbers)}: {words}"))
+    for words, trials in grouped(filter(remark, summary.trials), remark).items():
+        which = "trials" if len(trials) > 1 else "trial"
+        numbers = ", ".join(str(trial.number) for trial in trials)
+        console.print(Text(f"{which} {numbers}: {words}"))
 
 
 def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:

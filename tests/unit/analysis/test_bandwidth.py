@@ -2,8 +2,9 @@
 
 import pytest
 
-from testbed.analysis.bandwidth import bandwidths, bus_factor, size_name
+from testbed.analysis.bandwidth import bandwidths, bus_factor
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.metric_definitions import size_name
 from tests.unit.analysis.logs_by_hand import Log
 
 MIB = 2**20
@@ -16,8 +17,8 @@ def sampled(*iterations, size=4 * MIB, ahead=0.0, ranks=4):
     for number, spans in enumerate(iterations):
         for rank, (begin, end) in enumerate(spans):
             on = log.ahead[f"h{rank}"]
-            data = {"size": size, "iteration": number, "begin": begin + on, "end": end + on}
-            log.on(f"h{rank}", end, "sample", f"rank {rank}", rank=rank, **data)
+            data = {"size": size, "step": number, "begin": begin + on, "end": end + on}
+            log.on(f"h{rank}", end, "sample", f"rank {rank}", rank=rank, generation=1, **data)
     return log
 
 
