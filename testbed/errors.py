@@ -31,6 +31,8 @@ EXIT_LAB = 4
 EXIT_BUSY = 5
 EXIT_UNSAFE = 6
 EXIT_BUG = 70
+EXIT_SIGNALLED = 128
+"""Exit codes above it say which signal ended a command."""
 
 
 class TestbedError(Exception):

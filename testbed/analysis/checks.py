@@ -56,14 +56,9 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as DESIGN's summary has it."""
-        row: dict[str, Any] = {
-            "name": self.name,
-            "limit": self.limit,
-            "value": self.value,
-            "verdict": self.verdict,
-        }
-        extra = {"unit": self.unit, "reason": self.reason, "supports": self.supports}
-        return row | {key: value for key, value in extra.items() if value not in ("", None)}
+        keys = ("name", "limit", "value", "verdict", "unit", "reason", "supports")
+        row = {key: getattr(self, key) for key in keys}
+        return {k: v for k, v in row.items() if k == "value" or v not in ("", None)}
 
 
 def evaluate(

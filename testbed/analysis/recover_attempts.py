@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from testbed.events import Event
 
@@ -31,17 +30,6 @@ class RecoverAttempt:
     left: Sequence[str] = ()
     """What is still changed, or did not answer."""
     exit_code: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        steps = [{"what": s.what, "problem": s.problem, "notes": s.notes} for s in self.steps]
-        return {
-            "at": self.at,
-            "promises": list(self.promises),
-            "steps": steps,
-            "left": list(self.left),
-            "exit_code": self.exit_code,
-        }
 
 
 def recoveries(events: Sequence[Event]) -> list[RecoverAttempt]:

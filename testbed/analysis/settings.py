@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.analysis.metric_definitions import quantity
 from testbed.events import Event
@@ -28,17 +28,6 @@ class Profile:
     source: str
     predicted: Mapping[str, float] = field(default_factory=dict)
     """By arm, the median of the recovery times that the model expects, in seconds."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the profile as `summary.json` has it."""
-        return {
-            "name": self.name,
-            "settle": self.settle,
-            "link_up": self.link_up,
-            "link_up_reported": self.link_up_reported,
-            "source": self.source,
-            "predicted": dict(self.predicted),
-        }
 
 
 def settings_of(events: Sequence[Event]) -> dict[str, Settings]:

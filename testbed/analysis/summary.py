@@ -24,6 +24,7 @@ from testbed.errors import (
     EXIT_INCONCLUSIVE,
     EXIT_LAB,
     EXIT_PASSED,
+    EXIT_SIGNALLED,
     EXIT_UNSAFE,
 )
 from testbed.events import Event
@@ -31,9 +32,6 @@ from testbed.schema import Arm as ExperimentArm
 from testbed.schema import Experiment
 
 FORMAT = 1
-
-_SIGNALLED = 128
-"""Exit codes above it say which signal ended a run."""
 
 Outcome = Literal["passed", "failed", "inconclusive", "error", "aborted"]
 
@@ -90,16 +88,10 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary in its public format, version 1."""
+        keys = ("run", "experiment", "lab", "label", "seed", "outcome", "reason", "cleanup")
         return {
             "format": FORMAT,
-            "run": self.run,
-            "experiment": self.experiment,
-            "lab": self.lab,
-            "label": self.label,
-            "seed": self.seed,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "cleanup": self.cleanup,
+            **{key: getattr(self, key) for key in keys},
             "left": list(self.left),
             "exit_code": self.exit_code,
             "valid_share": round(self.valid_share, 9),
@@ -108,10 +100,10 @@ class Summary:
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "flags": dict(self.flags),
             "settings": {arm: dict(found) for arm, found in self.settings.items()},
-            "profiles": [profile.to_json() for profile in self.profiles],
+            "profiles": [asdict(profile) for profile in self.profiles],
             "checks": [check.to_json() for check in self.checks],
             "retries": [asdict(retry) for retry in self.retries],
-            "recovered": [one.to_json() for one in self.recovered],
+            "recovered": [asdict(attempt) for attempt in self.recovered],
             "destroyed": list(self.destroyed),
             "health": list(self.health),
         }
@@ -205,12 +197,12 @@ def _verdict(
     So it does over the signal that ended the run: 128 + n says that all was taken back.
     """
     outcome, reason, code = _measured(found, trials, checks, end)
-    if destroyed and end and code <= _SIGNALLED:
+    if destroyed and end and code <= EXIT_SIGNALLED:
         outcome, reason, code = "failed", "; ".join(destroyed), EXIT_FAILED
-    if end and end.get("signals") and code <= _SIGNALLED:
+    if end and end.get("signals") and code <= EXIT_SIGNALLED:
         name = signal.Signals(end["signals"][0]).name
-        reason, code = f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
-    wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB) or code > _SIGNALLED
+        reason, code = f"{reason}; {name} came during the clean-up", EXIT_SIGNALLED + end["signals"][0]
+    wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB) or code > EXIT_SIGNALLED
     unsafe = _cleanup(end, recovered) == "failed"
     return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
 
@@ -223,7 +215,7 @@ def _measured(
 ) -> tuple[Outcome, str, int]:
     if end is None:
         return "error", "the record ends before the run does", EXIT_LAB
-    if end["exit_code"] > _SIGNALLED:
+    if end["exit_code"] > EXIT_SIGNALLED:
         return "aborted", end["error"], end["exit_code"]
     if end["exit_code"]:
         return "error", end["error"], end["exit_code"]
@@ -236,14 +228,10 @@ def _measured(
         how = "did not end well" if lost[0].recovered is None else "did not recover"
         what = f"{len(lost)} of {len(trials)} trials {how}: {lost[0].reason}"
         return "failed", what, EXIT_FAILED
-    missed = [check for check in checks if check.verdict == "failed"]
-    if missed:
-        return "failed", _missed(missed[0]), EXIT_FAILED
+    for check in checks:
+        if check.verdict == "failed":
+            return "failed", f"{check.name.rpartition(' ')[0]}: {check.reason}", EXIT_FAILED
     return _without_a_miss(found, valid, trials, checks)
-
-
-def _missed(check: CheckResult) -> str:
-    return f"{check.name.rpartition(' ')[0]}: {check.reason}"
 
 
 def _without_a_miss(
@@ -259,10 +247,9 @@ def _without_a_miss(
     if unknown := sum(trial.outcome == "not known" for trial in valid):
         what = f"what {unknown} of {len(trials)} trials did to the fault is not known"
         return "inconclusive", f"{what}: fewer than {BASELINE} steps came before", EXIT_INCONCLUSIVE
-    open_checks = [check for check in checks if check.verdict == "unknown"]
-    if open_checks:
-        what = f"{open_checks[0].name}: {open_checks[0].reason}"
-        return "inconclusive", what, EXIT_INCONCLUSIVE
+    for check in checks:
+        if check.verdict == "unknown":
+            return "inconclusive", f"{check.name}: {check.reason}", EXIT_INCONCLUSIVE
     if not any(trial.values for trial in valid):
         return "inconclusive", "no trial measured anything", EXIT_INCONCLUSIVE
     return "passed", f"{len(valid)} of {len(trials)} trials are valid", EXIT_PASSED

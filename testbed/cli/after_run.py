@@ -7,14 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from testbed.cli.app import print_json
-from testbed.cli.exit_on_signal import (
-    EXIT_SIGNALLED,
-    exit_for_signal,
-    explain_signal_exit,
-    record_signals,
-)
+from testbed.cli.exit_on_signal import exit_for_signal, explain_signal_exit, record_signals
 from testbed.cli.record import draw, last_page, sum_up
-from testbed.errors import EXIT_UNSAFE, LabError, UsageError
+from testbed.errors import EXIT_SIGNALLED, EXIT_UNSAFE, LabError, UsageError
 from testbed.printable import unfiltered
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory

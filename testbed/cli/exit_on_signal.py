@@ -11,10 +11,8 @@ from types import FrameType
 from typing import NoReturn
 
 from testbed.cli.standard_streams import flushed, redirect_closed_streams_to_devnull
-from testbed.errors import EXIT_BUG
+from testbed.errors import EXIT_BUG, EXIT_SIGNALLED
 from testbed.twin.signals import ENDING
-
-EXIT_SIGNALLED = 128
 
 _SOON = 0.01
 

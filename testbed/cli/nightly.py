@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
-from testbed.cli.exit_on_signal import EXIT_SIGNALLED, record_signals
+from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
-from testbed.errors import EXIT_FAILED, EXIT_LAB, EXIT_PASSED, LabError, UsageError
+from testbed.errors import (
+    EXIT_FAILED,
+    EXIT_LAB,
+    EXIT_PASSED,
+    EXIT_SIGNALLED,
+    LabError,
+    UsageError,
+)
 from testbed.record.rundir import RunDirectory
 from testbed.units import TIME
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,12 +22,19 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import run_names
-from testbed.cli.exit_on_signal import EXIT_SIGNALLED, record_signals
+from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.file_lookup import lab_file
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import CurrentTwin, this_command
 from testbed.commands import typed
-from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
+from testbed.errors import (
+    EXIT_PASSED,
+    EXIT_SIGNALLED,
+    EXIT_UNSAFE,
+    LabError,
+    TestbedError,
+    UsageError,
+)
 from testbed.files import is_directory
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
@@ -95,7 +102,7 @@ class _Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        done = self.done.to_json() if self.done else {}
+        done = asdict(self.done) if self.done else {}
         return {"run": self.dead.directory.id, **done, "exit_code": self.code, "error": self.error}
 
 
