@@ -10,14 +10,13 @@ it is whole and does not contradict itself: its count and type give its size, si
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 from testbed.errors import LabError
 
-Flavour = Literal["nccl", "rccl", "unknown"]
+HALVES = ("out_of_place", "in_place")
 
 _TYPE_BYTES = {
     **dict.fromkeys(("int8", "uint8", "char", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"), 1),
@@ -85,26 +84,15 @@ _ROUNDED_UP = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The times of single iterations, in seconds; `cv` is their deviation over their mean."""
-
-    least: float
-    most: float
-    p99: float
-    cv: float
-
-
-@dataclass(frozen=True, slots=True)
 class Half:
     """One half of a row. `wrong` values were counted, or None where nobody checked."""
 
     time: float
-    """Seconds of one collective; of the CPU where `Output.is_cpu_time`."""
+    """Seconds of one collective; of the CPU where the program says so."""
     algbw: float
     """In bit/s, as all bandwidths here; the programs print decimal GB/s."""
     busbw: float
     wrong: int | None
-    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +119,12 @@ class Row:
 class Output:
     """The output of one program. `ranks` is 0 where it is not stated."""
 
-    flavour: Flavour
     collective: str
     """As in the program's name, `all_reduce`; or `unknown`."""
     ranks: int
     rows: tuple[Row, ...]
     is_complete: bool
     """The program came to its end; else rows may be missing after the last."""
-    is_cpu_time: bool = False
-    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +136,10 @@ class Figures:
     busbw: Printed
     wrong: int | None
 
-    def half(self, spread: Spread | None = None) -> Half:
+    def half(self) -> Half:
         """Return them in the units of this project."""
         algbw, busbw = self.algbw.value * 8e9, self.busbw.value * 8e9
-        return Half(self.time.value * 1e-6, algbw, busbw, self.wrong, spread)
+        return Half(self.time.value * 1e-6, algbw, busbw, self.wrong)
 
 
 def type_bytes(type_: str) -> int:
@@ -243,6 +228,25 @@ def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> Non
         )
 
 
+def check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
+    """Raise ValueError when a program says that no value was wrong, and its rows count some."""
+    if is_fine and any(half.wrong for row in rows for half in row.halves):
+        raise ValueError("it says that no value was wrong, and its rows count some")
+
+
+def check_order(least: Printed, p99: Printed, most: Printed) -> None:
+    """Raise ValueError when quantiles of the times of single iterations are not in order."""
+    if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
+        raise ValueError("the times of single iterations are not in order")
+
+
+def group_size(groups: Collection[Collection[int]]) -> int:
+    """Return the ranks of every group; 0 when they are not all listed, or groups differ."""
+    sizes = {len(ranks) for ranks in groups}
+    listed = sorted(rank for ranks in groups for rank in ranks)
+    return sizes.pop() if len(sizes) == 1 and listed == list(range(len(listed))) else 0
+
+
 COLLECTIVES = (
     *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall"),
     *("alltoallv", "sendrecv", "gather", "scatter", "hypercube"),
@@ -258,12 +262,3 @@ def collective_of(program: str) -> str:
     word = program.rpartition("/")[2].partition("_perf")[0].removesuffix("_bias")
     plain = word.lower().replace("_", "").removesuffix("withbias")
     return next((name for name in COLLECTIVES if name.replace("_", "") == plain), "unknown")
-
-
-def flavour_of(text: str) -> Flavour:
-    """Return whose program printed a banner or a help text; a file's name says nothing."""
-    if re.search(r"rccl-tests|--cumask|--hipgraph|\bRCCL version", text):
-        return "rccl"
-    if re.search(r"nccl-tests version|--cudagraph|\bNCCL version", text):
-        return "nccl"
-    return "unknown"

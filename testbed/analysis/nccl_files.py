@@ -10,16 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.analysis.grouping import grouped
 from testbed.analysis.nccl import (
+    HALVES,
     Figures,
     Half,
     Output,
     Row,
     RowChecker,
-    Spread,
     UnreadableOutput,
     check_average,
+    check_order,
+    check_wrong,
     collective_of,
+    group_size,
     known_redop,
 )
 from testbed.analysis.nccl_json import (
@@ -69,42 +73,34 @@ def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
     ranks = _ranks(config.get("devices", document.get("devices", ())))
     rows, busbw = [], []
     is_cpu_time = any(
-        "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in _HALVES
+        "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in HALVES
     )
     judge = RowChecker(collective, ranks, is_cpu_time)
     for number, result in enumerate(document["results"], start=1):
         try:
-            found = {half: _json_figures(result.get(half)) for half in _HALVES}
+            found = {half: _json_figures(result.get(half)) for half in HALVES}
             rows.append(_json_row(result, found, judge))
         except ValueError as error:
             raise ValueError(f"row {number}: {error}") from None
         busbw += [figures.busbw for figures in found.values() if figures is not None]
     if is_complete and "average_bus_bandwidth" in document:
         check_average(busbw, float(document["average_bus_bandwidth"]["bandwidth"]))
-    counted = any(half.wrong for row in rows for half in row.halves)
-    if counted and document.get("out_of_bounds", {}).get("okay") == "true":
-        raise ValueError("it says that no value was wrong, and its rows count some")
-    version = document.get("nccl_version", "")
-    return Output(
-        "nccl", collective, ranks, tuple(rows), is_complete, is_cpu_time, f"NCCL {version}"
-    )
+    check_wrong(rows, document.get("out_of_bounds", {}).get("okay") == "true")
+    return Output(collective, ranks, tuple(rows), is_complete)
 
 
-_HALVES = ("out_of_place", "in_place")
 _RESULT_KEYS = {
     *("size", "count", "type", "redop", "root", "actual_iterations", "experiment_name"),
-    *(half + part for half in _HALVES for part in ("", "_per_iter")),
+    *(half + part for half in HALVES for part in ("", "_per_iter")),
 }
 _HALF_KEYS = {"time", "cpu_time", "alg_bw", "bus_bw", "nwrong"}
 
 
 def _ranks(devices: Sequence[Mapping[str, Any]]) -> int:
     """Return the ranks of every group; 0 where not all are listed, as without MPI."""
-    numbers = sorted(device["rank"] for device in devices)
-    groups = [device["group"] for device in devices]
-    sizes = {groups.count(group) for group in groups}
-    is_whole = len(numbers) > 1 and numbers == list(range(len(numbers)))
-    return sizes.pop() if is_whole and len(sizes) == 1 else 0
+    groups = grouped(devices, lambda device: device["group"]).values()
+    ranks = [[device["rank"] for device in group] for group in groups]
+    return group_size(ranks) if len(devices) > 1 else 0
 
 
 def _json_row(
@@ -114,11 +110,12 @@ def _json_row(
         raise ValueError(f"{min(unknown)!r:.40} is not a key of a result")
     size, count = whole_number(result["size"]), whole_number(result["count"])
     judge.check_size(size, count, result["type"])
-    halves: dict[str, Half | None] = dict.fromkeys(_HALVES)
+    halves: dict[str, Half | None] = dict.fromkeys(HALVES)
     for name, figures in found.items():
         if figures is not None:
             judge.check(size, figures)
-            halves[name] = figures.half(_json_spread(result.get(f"{name}_per_iter")))
+            _check_spread(result.get(f"{name}_per_iter"))
+            halves[name] = figures.half()
     redop, root = known_redop(result["redop"]), int(result["root"])
     return Row(size, count, result["type"], redop, root, **halves)
 
@@ -136,20 +133,16 @@ def _json_figures(half: Mapping[str, Any] | None) -> Figures | None:
     return Figures(printed(time), printed(half["alg_bw"]), printed(half["bus_bw"]), wrong)
 
 
-def _json_spread(report: Mapping[str, Any] | None) -> Spread | None:
+def _check_spread(report: Mapping[str, Any] | None) -> None:
+    """Check what a half says of single iterations, where it does."""
     if report is None:
-        return None
-    least, most, p99, cv = (printed(report[key]) for key in _SPREAD)
+        return
+    least, most, p99, _ = (printed(report[key]) for key in ("min_us", "max_us", "p99_us", "cv_pct"))
     skipped = report.get("skipped_iterations", 0)
     times = [printed(time).value for time in report["times_us"][skipped:]]
     if times and (min(times), max(times)) != (least.value, most.value):
         raise ValueError("the times of single iterations are not what their summary says")
-    if not least.value <= p99.value <= most.value:
-        raise ValueError("the times of single iterations are not in order")
-    return Spread(least.value * 1e-6, most.value * 1e-6, p99.value * 1e-6, cv.value / 100)
-
-
-_SPREAD = ("min_us", "max_us", "p99_us", "cv_pct")
+    check_order(least, p99, most)
 
 
 def _beginning(text: str) -> dict[str, Any]:

@@ -60,13 +60,9 @@ def printed(number: object) -> Printed:
 
     nccl-tests prints them with `%lf`, rccl-tests with `std::to_string`, which is the same.
     """
-    decimals = isinstance(number, Decimal) and number.as_tuple().exponent
-    if not isinstance(number, Decimal) or decimals != -_DECIMALS or number < 0:
+    if not isinstance(number, Decimal) or number.as_tuple().exponent != -6 or number < 0:
         raise ValueError(f"{number!s:.40} is not a number with six decimals")
     return Printed.of(number)
-
-
-_DECIMALS = 6
 
 
 def whole_number(number: object) -> int:

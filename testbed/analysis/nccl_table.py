@@ -13,17 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testbed.analysis.nccl import (
+    HALVES,
     Figures,
-    Half,
     Output,
     Printed,
     Row,
     RowChecker,
-    Spread,
     UnreadableOutput,
     check_average,
+    check_order,
+    check_wrong,
     collective_of,
-    flavour_of,
+    group_size,
     known_redop,
 )
 
@@ -31,7 +32,6 @@ _LIKE_A_ROW = re.compile(r" *[0-9]+ +[0-9]")
 _ROW = re.compile(r" *[0-9]+ +[0-9]+ +[a-z0-9_]+ +[a-z]+ +-?[0-9]+( |$)")
 _RANK = re.compile(r"# +Rank +([0-9]+)(?: Group +([0-9]+))? Pid +[0-9]+ on ")
 _STARTING = re.compile(r"# Collective test starting: (\S+)$")
-_VERSION = re.compile(r"# nccl-tests version (\S+)|rccl-tests: Version (\S+)")
 _AVERAGE = re.compile(r"# Avg bus bandwidth +: (\S+)")
 _WRONG = re.compile(r"# Out of bounds values +: ([0-9]+) (OK|FAILED)")
 _STAMP = re.compile(r"  [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
@@ -46,11 +46,9 @@ class _Reader:
     """What is known of a table after some of its lines."""
 
     collective: str
-    flavour_seen: list[str] = field(default_factory=list)
-    version: str = ""
     ranks: dict[str, set[int]] = field(default_factory=dict)
     """By group, the ranks that were listed."""
-    halves: tuple[str, ...] = ("out_of_place", "in_place")
+    halves: tuple[str, ...] = HALVES
     has_spread: bool = False
     is_cpu_time: bool = False
     has_header: bool = False
@@ -60,11 +58,8 @@ class _Reader:
 
     @property
     def rank_count(self) -> int:
-        """Return the ranks of every group; 0 when they are not all listed, or groups differ."""
-        sizes = {len(ranks) for ranks in self.ranks.values()}
-        listed = sorted(rank for ranks in self.ranks.values() for rank in ranks)
-        whole = len(sizes) == 1 and listed == list(range(len(listed)))
-        return sizes.pop() if whole else 0
+        """Return the ranks of every group; 0 when that is not known."""
+        return group_size(self.ranks.values())
 
 
 def read_table(text: str, program: str = "") -> Output:
@@ -83,15 +78,8 @@ def read_table(text: str, program: str = "") -> Output:
             raise UnreadableOutput(number, str(error)) from None
     if not reader.has_header:
         raise UnreadableOutput(0, "it has no table")
-    return Output(
-        flavour=flavour_of("\n".join(reader.flavour_seen)),
-        collective=reader.collective,
-        ranks=reader.rank_count,
-        rows=tuple(reader.rows),
-        is_complete=reader.is_complete,
-        is_cpu_time=reader.is_cpu_time,
-        version=reader.version,
-    )
+    rows = tuple(reader.rows)
+    return Output(reader.collective, reader.rank_count, rows, reader.is_complete)
 
 
 def _read_line(reader: _Reader, line: str, number: int) -> None:
@@ -106,8 +94,8 @@ def _read_line(reader: _Reader, line: str, number: int) -> None:
         check_average(reader.busbw, stated.value, number)
         reader.is_complete = True
     elif match := _WRONG.match(line):
-        _check_wrong(reader.rows, match[2] == "OK")
-    elif line.startswith("#") or "-tests" in line:
+        check_wrong(reader.rows, match[2] == "OK")
+    elif line.startswith("#"):
         _read_remark(reader, line)
 
 
@@ -118,9 +106,6 @@ def _read_remark(reader: _Reader, line: str) -> None:
     elif match := _STARTING.match(line):
         if (named := collective_of(match[1])) != "unknown":
             reader.collective = named
-    elif match := _VERSION.search(line):
-        reader.flavour_seen.append(line)
-        reader.version = match[1] or match[2]
     elif "out-of-place" in line or re.fullmatch(r"# +in-place *", line):
         names = {"out-of-place": "out_of_place", "in-place": "in_place"}
         reader.halves = tuple(names[word] for word in re.findall(r"out-of-place|in-place", line))
@@ -128,12 +113,6 @@ def _read_remark(reader: _Reader, line: str) -> None:
         reader.has_header = True
         reader.has_spread = "i_min" in line
         reader.is_cpu_time = "cputime" in line
-
-
-def _check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
-    counted = any(half.wrong for row in rows for half in row.halves)
-    if counted and is_fine:
-        raise ValueError("it says that no value was wrong, and its rows count some")
 
 
 # --- rows ----------------------------------------------------------------------------------
@@ -191,12 +170,10 @@ def _add_row(reader: _Reader, line: str) -> None:
     pieces = [rest[start : start + width] for start in range(0, len(rest), width)]
     manner = _manner(line, head + _BLANK_HALF * is_halved, pieces)
     figures = [manner.figures(piece) for piece in pieces]
-    for one in figures:
+    for one, piece in zip(figures, pieces, strict=True):
         judge.check(int(size), one)
-    halves: dict[str, Half] = {
-        name: one.half(_spread(piece[4:]) if reader.has_spread else None)
-        for name, one, piece in zip(names, figures, pieces, strict=True)
-    }
+        _check_spread(piece[4:])
+    halves = {name: one.half() for name, one in zip(names, figures, strict=True)}
     row = (int(size), int(count), type_, known_redop(redop), int(root))
     reader.rows.append(Row(*row, halves.get("out_of_place"), halves.get("in_place")))
     reader.busbw += [one.busbw for one in figures]
@@ -216,8 +193,9 @@ def _number(text: str, form: re.Pattern[str]) -> Printed:
     return Printed.parse(text)
 
 
-def _spread(texts: Sequence[str]) -> Spread:
-    least, most, p99, cv = (_number(text, _NOW.time) for text in texts)
-    if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
-        raise ValueError("the times of single iterations are not in order")
-    return Spread(least.value * 1e-6, most.value * 1e-6, p99.value * 1e-6, cv.value / 100)
+def _check_spread(texts: Sequence[str]) -> None:
+    """Check what a half says of single iterations, where it does: least, most, p99, deviation."""
+    numbers = [_number(text, _NOW.time) for text in texts]
+    if numbers:
+        least, most, p99, _ = numbers
+        check_order(least, p99, most)

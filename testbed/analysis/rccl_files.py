@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.nccl import (
+    HALVES,
     Figures,
     Output,
     Printed,
@@ -26,7 +27,6 @@ from testbed.analysis.nccl_json import (
     why_not,
 )
 
-_HALVES = ("out_of_place", "in_place")
 _CSV_KEYS = ("size", "type", "redop", "inPlace", "time", "algBw", "busBw", "wrong")
 _CSV_WITH_MPI = ("nodes", "ranks", "ranksPerNode", "gpusPerRank")
 
@@ -74,7 +74,7 @@ def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> Output:
         judge, size = RowChecker(collective, ranks), whole_number(one["size"])
         figures = _rccl_figures(one)
         judge.check(size, figures)
-        name = _HALVES[whole_number(one["inPlace"])]
+        name = HALVES[whole_number(one["inPlace"])]
         earlier = rows[-1] if rows else None
         type_, redop = one["type"], known_redop(one["redop"])
         if size % type_bytes(type_):
@@ -85,7 +85,7 @@ def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> Output:
         else:
             pair = (figures.half(), None) if name == "out_of_place" else (None, figures.half())
             rows.append(Row(*head, *pair))
-    return Output("rccl", collective, ranks, tuple(rows), is_complete)
+    return Output(collective, ranks, tuple(rows), is_complete)
 
 
 def _is_first_half(row: Row, head: tuple[Any, ...]) -> bool:

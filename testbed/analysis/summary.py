@@ -200,8 +200,8 @@ def _verdict(
     if destroyed and end and code <= EXIT_SIGNALLED:
         outcome, reason, code = "failed", "; ".join(destroyed), EXIT_FAILED
     if end and end.get("signals") and code <= EXIT_SIGNALLED:
-        name = signal.Signals(end["signals"][0]).name
-        reason, code = f"{reason}; {name} came during the clean-up", EXIT_SIGNALLED + end["signals"][0]
+        first = signal.Signals(end["signals"][0])
+        reason, code = f"{reason}; {first.name} came during the clean-up", EXIT_SIGNALLED + first
     wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB) or code > EXIT_SIGNALLED
     unsafe = _cleanup(end, recovered) == "failed"
     return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
