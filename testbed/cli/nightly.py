@@ -115,7 +115,7 @@ def _show(night: Night, directory: RunDirectory) -> None:
         table.add_row(Text(word, styles[word]), *map(Text, cells))
     console.print(table)
     for missed in night.missed:
-        of, count = " on ".join(missed.task.pair.key), missed.task.trials
+        of, count = missed.task.pair.name, missed.task.trials
         print(f"not reached: {of}, {count} of each arm: {missed.reason}")
     for line in _excluded(night):
         print(line)

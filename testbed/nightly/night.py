@@ -19,6 +19,7 @@ from testbed.nightly.task_order import Task, first_of_full, tasks
 from testbed.nightly.verdict import Result, judge
 from testbed.record.rundir import RunDirectory
 from testbed.report.junit import Case
+from testbed.units import counted
 
 _HANGS = 3.0
 """How many times as long as it is expected to take a run may take before it is ended."""
@@ -113,9 +114,7 @@ class NightRunner:
         """Keep what came of a run; one that seems slower than before is run again to be sure."""
         speed = self._speed(task, ended)
         if speed.slower and self._end.left > ended.seconds:
-            self._on_progress(
-                f"{' on '.join(task.pair.key)} seems slower than before; it is run again"
-            )
+            self._on_progress(f"{task.pair.name} seems slower than before; it is run again")
             if again := self._conduct(task):
                 self._keep(task, ended, speed, speed.cases(is_sure=False))
                 ended, speed = again, self._speed(task, again).also_in(speed)
@@ -124,10 +123,8 @@ class NightRunner:
     def _speed(self, task: Task, ended: Ended) -> SpeedComparison:
         """Hold the times of full counts against the baselines."""
         metrics = with_load(ended.summary) if ended.summary and task.is_full else {}
-        of = " on ".join(task.pair.key)
-        return SpeedComparison(
-            self._baselines.compared(of, metrics), tuple(self._baselines.slower(of, metrics))
-        )
+        compared = self._baselines.compared(task.pair.name, metrics)
+        return SpeedComparison(compared, tuple(self._baselines.slower(task.pair.name, metrics)))
 
     def _keep(
         self, task: Task, ended: Ended, speed: SpeedComparison, cases: Iterable[Case]
@@ -140,9 +137,8 @@ class NightRunner:
         if summary and task.is_full and result.is_good and not speed.slower:
             facts = RunDirectory(self._results / run).read_json("run.json")
             commit = str(facts.get("git", {}).get("commit", ""))
-            of = " on ".join(task.pair.key)
-            new = self._baselines.take(of, with_load(summary), run, commit)
-            self._night.new_baselines += new
+            metrics = with_load(summary)
+            self._night.new_baselines += self._baselines.take(task.pair.name, metrics, run, commit)
         self._on_progress(f"{result.word:<7} {what(task)}, {result.seconds:.0f} s")
         for case in (*result.failures, *result.errors):
             self._on_progress(f"    {case.name}: {case.reason}")
@@ -178,6 +174,4 @@ class NightRunner:
 
 def what(task: Task) -> str:
     """Return what a task runs, in a few words."""
-    experiment, lab = task.pair.key
-    how = "1 trial" if task.trials == 1 else f"{task.trials} trials"
-    return f"{experiment} on {lab}, {how} of each arm"
+    return f"{task.pair.name}, {counted(task.trials, 'trial')} of each arm"

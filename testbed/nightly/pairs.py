@@ -30,6 +30,11 @@ class Pair:
         return self.experiment.experiment, self.lab.lab
 
     @property
+    def name(self) -> str:
+        """Return what it is, for people."""
+        return " on ".join(self.key)
+
+    @property
     def is_home(self) -> bool:
         """Return whether this is the lab that the experiment names, and its claims are about."""
         return self.experiment.lab in (None, self.lab.lab)

@@ -12,7 +12,7 @@ from testbed.nightly.baseline import MARGIN, Baselines, Machine
 from testbed.nightly.night import Night
 from testbed.nightly.verdict import Result
 from testbed.printable import printable
-from testbed.report.junit import Case, suite_of
+from testbed.report.junit import Case, document, suite_of
 
 FORMAT = 1
 
@@ -25,7 +25,7 @@ def outcome(night: Night) -> tuple[str, str]:
     for attribute, word in (("failures", "failed"), ("errors", "error")):
         for result in night.results:
             for case in getattr(result, attribute):
-                return word, f"{' on '.join(result.task.pair.key)}: {case.name}: {case.reason}"
+                return word, f"{result.task.pair.name}: {case.name}: {case.reason}"
     for one in night.excluded:
         if one.broken:
             return "error", f"{one.name}: {one.reason}"
@@ -162,5 +162,4 @@ def junit(night: Night) -> str:
     root = ET.Element("testsuites", name="nightly")
     for name, cases in suites.items():
         root.append(suite_of(name, cases, {}))
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+    return document(root)

@@ -50,11 +50,9 @@ def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
 
 def _shown(value: object) -> object:
     """Return a value as the page shows it; figures, which were drawn here, as they are."""
-    return (
-        value
-        if isinstance(value, Markup) or not isinstance(value, str)
-        else printable(value, "\n\t")
-    )
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return printable(value, "\n\t")
 
 
 def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:

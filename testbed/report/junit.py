@@ -38,11 +38,13 @@ def write_junit(summary: Summary, path: Path) -> None:
     named = ("run", "seed", "lab", "label", "outcome")
     properties = {name: str(getattr(summary, name)) for name in named}
     suite = suite_of(summary.experiment, list(_cases(summary)), properties)
-    ET.indent(suite)
-    text = ET.tostring(suite, encoding="unicode")
-    RunDirectory(path.parent).write_text(
-        path.name, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
-    )
+    RunDirectory(path.parent).write_text(path.name, document(suite))
+
+
+def document(root: ET.Element) -> str:
+    """Return an element as a whole XML document."""
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def suite_of(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from testbed import commands
 from testbed.analysis.recover_attempts import RecoverAttempt
-from testbed.analysis.summary import Summary
+from testbed.analysis.summary import Retry, Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
 from testbed.report.arms import print_arms
@@ -59,16 +59,11 @@ def print_page(
     print_foundations(summary, console)
     if summary.trials:
         print_trials(summary, console)
-    if summary.health:
-        console.print(Text("\nNot as it should be", style="bold yellow"))
-        for trouble in summary.health:
-            console.print(Text(f"  {trouble}"))
-    if summary.retries:
-        _print_retries(summary, console)
+    _print_list(Text("\nNot as it should be", "bold yellow"), summary.health, console)
+    _print_list(Text("\nTried once more", "bold"), map(_in_words, summary.retries), console)
     for recovered in summary.recovered:
         _print_recovered(recovered, console)
-    if summary.left:
-        _print_left(summary, console)
+    _print_list(Text("\nNot taken back:", "bold red"), summary.left, console, "red")
     _print_verdict(summary, run_dir, console, will_be_drawn)
 
 
@@ -99,11 +94,17 @@ def _print_checks(summary: Summary, console: Console) -> None:
     console.print(table)
 
 
-def _print_retries(summary: Summary, console: Console) -> None:
-    console.print(Text("\nTried once more", style="bold"))
-    for retry in summary.retries:
-        where = "" if retry.trial is None else f"trial {retry.trial}: "
-        console.print(Text(f"  {where}{retry.what} of {retry.subject}: {retry.why}"))
+def _print_list(title: Text, lines: Iterable[str], console: Console, style: str = "") -> None:
+    """Print lines below their title; nothing where there are none."""
+    for number, line in enumerate(lines):
+        if number == 0:
+            console.print(title)
+        console.print(Text(f"  {line}", style))
+
+
+def _in_words(retry: Retry) -> str:
+    where = "" if retry.trial is None else f"trial {retry.trial}: "
+    return f"{where}{retry.what} of {retry.subject}: {retry.why}"
 
 
 def _print_recovered(recovered: RecoverAttempt, console: Console) -> None:
@@ -112,12 +113,6 @@ def _print_recovered(recovered: RecoverAttempt, console: Console) -> None:
     for step in recovered.steps:
         row = f"  {step.what}: {step.problem or 'verified'}"
         console.print(Text("; ".join([row, *step.notes]), style="red" if step.problem else ""))
-
-
-def _print_left(summary: Summary, console: Console) -> None:
-    console.print(Text("\nNot taken back:", style="bold red"))
-    for what in summary.left:
-        console.print(Text(f"  {what}", style="red"))
 
 
 def _print_verdict(summary: Summary, run_dir: Path, console: Console, will_be_drawn: bool) -> None:
@@ -145,17 +140,14 @@ def _short(path: Path) -> str:
 
 
 def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
-    lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
-    doctor = commands.typed("doctor") if commands.has_context() else f"testbed doctor {lab}"
-    if summary.left or summary.cleanup == "unknown":
+    code = summary.exit_code
+    if summary.left or summary.cleanup == "unknown" or code == EXIT_UNSAFE:
         return f"testbed recover {place}"
-    match summary.exit_code:
-        case code if code == EXIT_UNSAFE:
-            return f"testbed recover {place}"
-        case code if code == EXIT_BUSY:
-            return commands.typed("who")
-        case code if code == EXIT_LAB:
-            return doctor
-        case code if code == EXIT_BUG:
-            return f"less {place}/traceback.txt"
+    if code == EXIT_BUSY:
+        return commands.typed("who")
+    if code == EXIT_LAB:
+        lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
+        return commands.typed("doctor") if commands.has_context() else f"testbed doctor {lab}"
+    if code == EXIT_BUG:
+        return f"less {place}/traceback.txt"
     return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"

@@ -11,7 +11,6 @@ import os
 from collections import deque
 from threading import Event as Flag
 from threading import Thread
-from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console, Group
@@ -61,12 +60,7 @@ class LiveView:
         self._display.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._display.stop()
 
     @property

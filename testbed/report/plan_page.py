@@ -55,17 +55,16 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
         print(file=out)
         if isinstance(step, steps.RunTrial):
             write(f"{number:2}  Run {counted(len(plan.trials), 'trial')}")
-            for line in _table(_trials(plan.trials), width - len(_INDENT)):
-                print(f"{_INDENT}{line}".rstrip(), file=out)
+            _print_indented(_table(_trials(plan.trials), width - len(_INDENT)), out)
         else:
-            write(f"{number:2}  {_title(step)}")
-            for line in _details(step):
+            title, lines = _in_words(step)
+            write(f"{number:2}  {title}")
+            for line in lines:
                 write(line, _INDENT)
     if plan.fences:
         print(file=out)
         write("Should a host fail, it is fenced, by the first of these that comes up")
-        for line in _table(_fences(plan.fences), width - len(_INDENT)):
-            print(f"{_INDENT}{line}".rstrip(), file=out)
+        _print_indented(_table(_fences(plan.fences), width - len(_INDENT)), out)
     write(f"\nSeed {plan.seed}, plan {plan.digest()}. Nothing was opened or touched.")
 
 
@@ -77,31 +76,12 @@ def print_planned(
     lines = [*settings_lines(settings), *([PLANNED_NOTE] if profiles else ())]
     wrapped = [line for text in lines for line in _wrapped(text, width - len(_INDENT))]
     rows = [HEADINGS, *profile_rows(profiles)] if profiles else []
-    for line in (*wrapped, *_table(rows, width - len(_INDENT))):
+    _print_indented((*wrapped, *_table(rows, width - len(_INDENT))), out)
+
+
+def _print_indented(lines: Iterable[str], out: TextIO) -> None:
+    for line in lines:
         print(f"{_INDENT}{line}".rstrip(), file=out)
-
-
-def _title(step: PlainStep) -> str:
-    match step:
-        case steps.OpenInstruments():
-            return "Lock, open and identify the instruments"
-        case steps.OpenHosts(hosts):
-            count = counted(len(hosts), "host")
-            return f"Start agents on {count} and set their fabric ports' addresses"
-        case steps.ProgramCircuits(circuits, adds):
-            made = {light.cross for light in adds}
-            return (
-                f"Make {counted(len(circuits), 'circuit')} of {counted(len(made), 'cross-connect')}"
-            )
-        case steps.VerifyPaths(ports):
-            count = counted(len(ports), "port")
-            return f"Verify that {count} reach each other through the packet switch"
-        case steps.StartJob(name, kind, hosts):
-            count = counted(len(hosts), "rank")
-            return f"Start job {name}: {kind} on {count}, and probe its links"
-        case steps.Restore():
-            return "Take everything back, whatever happened"
-    assert_never(step)
 
 
 def _lines_of_light(adds: Sequence[steps.Light]) -> Iterator[str]:
@@ -114,34 +94,42 @@ def _lines_of_light(adds: Sequence[steps.Light]) -> Iterator[str]:
             yield f"+ {light.cross}  {Joined(light.source, light.sink, both[light.cross] > 1)}"
 
 
-def _details(step: PlainStep) -> Iterator[str]:
+def _in_words(step: PlainStep) -> tuple[str, list[str]]:
+    """Return the title of a step, and the lines below it."""
     match step:
         case steps.OpenInstruments(switches, power, attenuators, meters):
-            yield _named("switches", switches)
-            yield _named("power units", power)
+            lines = [_named("switches", switches), _named("power units", power)]
             if attenuators or meters:
-                yield _named("attenuators", attenuators)
-                yield _named("power meters", meters)
+                lines += [_named("attenuators", attenuators), _named("power meters", meters)]
+            return "Lock, open and identify the instruments", lines
         case steps.OpenHosts(hosts):
-            yield _named("hosts", hosts)
+            title = f"Start agents on {counted(len(hosts), 'host')}"
+            return f"{title} and set their fabric ports' addresses", [_named("hosts", hosts)]
         case steps.ProgramCircuits(circuits, adds):
-            yield _named("circuits", tuple(map(str, circuits)))
-            yield from _lines_of_light(adds)
+            made = counted(len({light.cross for light in adds}), "cross-connect")
+            lines = [_named("circuits", tuple(map(str, circuits))), *_lines_of_light(adds)]
+            return f"Make {counted(len(circuits), 'circuit')} of {made}", lines
         case steps.VerifyPaths(ports):
-            yield _named("ports", tuple(map(str, ports)))
-        case steps.StartJob(_, _, hosts, spares, commands, asked):
-            yield "ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts))
-            yield _named("spares", spares)
-            for host, words in zip(hosts, commands, strict=False):
-                if words:
-                    yield f"on {host}: {shlex.join(words)}"
-            for number, circuits in enumerate(asked[1:], start=1):
-                yield f"asked for by ranks, {number}: {', '.join(map(str, circuits))}"
+            title = f"Verify that {counted(len(ports), 'port')} reach each other"
+            return f"{title} through the packet switch", [_named("ports", tuple(map(str, ports)))]
+        case steps.StartJob(name, kind, hosts):
+            title = f"Start job {name}: {kind} on {counted(len(hosts), 'rank')}"
+            return f"{title}, and probe its links", list(_lines_of_job(step))
         case steps.Restore(keep):
             end = "stay as the last trial leaves them" if keep else "go back to what was found"
-            yield f"faults undone, ranks ended, addresses removed; circuits {end}"
-        case _:
-            assert_never(step)
+            line = f"faults undone, ranks ended, addresses removed; circuits {end}"
+            return "Take everything back, whatever happened", [line]
+    assert_never(step)
+
+
+def _lines_of_job(job: steps.StartJob) -> Iterator[str]:
+    yield "ranks: " + ", ".join(f"{rank} on {host}" for rank, host in enumerate(job.hosts))
+    yield _named("spares", job.spares)
+    for host, words in zip(job.hosts, job.commands, strict=False):
+        if words:
+            yield f"on {host}: {shlex.join(words)}"
+    for number, circuits in enumerate(job.asked[1:], start=1):
+        yield f"asked for by ranks, {number}: {', '.join(map(str, circuits))}"
 
 
 def _trials(trials: Sequence[steps.RunTrial]) -> Iterator[Row]:

@@ -29,6 +29,22 @@ _LAST = {"link.good": "t6", "rank.left": "t7", "generation": "t8", "state.restor
 
 _KEPT_STEPS = 2000
 
+_SENTENCES: dict[str, tuple[str, Tone]] = {
+    "lease.wait": ("waiting: {holder}", "plain"),
+    "instrument.ready": ("{subject} is a {maker} {model}, {serial}", "plain"),
+    "host.ready": ("{subject} answers", "plain"),
+    "host.lost": ("the agent of {subject} is gone: {reason}", "plain"),
+    "note": ("{subject}: {text}", "plain"),
+    "health": ("{subject}: {text}", "plain"),
+    "retry": ("{what} of {subject} once more: {why}", "plain"),
+    "program.begin": ("{host} runs {argv[0]}", "plain"),
+    "fault.inject": ("{fault} of {subject}: {note}", "fault"),
+    "collective.chosen": ("{because}; {subject} suits the job", "plain"),
+    "light.excess": ("{text}", "bad"),
+    "receiver.destroyed": ("the receiver of {subject} was destroyed by {dbm:.1f} dBm", "bad"),
+    "recovery.failed": ("the recovery failed: {reason}", "bad"),
+}
+"""The line for an event of a kind, in terms of its subject and its data."""
 
 _RESPONSES: dict[str, tuple[str, Tone]] = {
     "ridden out": ("the job rode the fault out", "good"),
@@ -165,38 +181,14 @@ class Progress:
             case "phase":
                 limit = f", at most {data['limit']:.0f} s" if "limit" in data else ""
                 return f"{self.phase}{limit}", "plain"
-            case "lease.wait":
-                return f"waiting: {data['holder']}", "plain"
-            case "instrument.ready":
-                return f"{subject} is a {data['maker']} {data['model']}, {data['serial']}", "plain"
-            case "host.ready":
-                return f"{subject} answers", "plain"
-            case "host.lost":
-                return f"the agent of {subject} is gone: {data['reason']}", "plain"
             case "note" if _answers_signal(event):
                 return str(data["text"]), "bad"
-            case "note" | "health":
-                return f"{subject}: {data['text']}", "plain"
-            case "retry":
-                return f"{data['what']} of {subject} once more: {data['why']}", "plain"
-            case "program.begin":
-                return f"{data['host']} runs {data['argv'][0]}", "plain"
             case "trial.begin":
                 return f"trial {self.number}: {self.arm_names.get(subject, subject)}", "plain"
-            case "fault.inject":
-                return f"{data['fault']} of {subject}: {data['note']}", "fault"
             case "recovery.decided":
                 again = data["replacement"] == subject
                 what = "it is made again" if again else f"{data['replacement']} takes its place"
                 return f"{data['because']}; {what}", "plain"
-            case "collective.chosen":
-                return f"{data['because']}; {subject} suits the job", "plain"
-            case "light.excess":
-                return str(data["text"]), "bad"
-            case "receiver.destroyed":
-                return f"the receiver of {subject} was destroyed by {data['dbm']:.1f} dBm", "bad"
-            case "recovery.failed":
-                return f"the recovery failed: {data['reason']}", "bad"
             case "trial.end":
                 return self._ended(event)
             case "cleanup.end" if data["problem"]:
@@ -205,6 +197,9 @@ class Progress:
                 return None  # the command says why it was refused
             case "run.end":
                 return (data["error"], "bad") if data["error"] else ("the run is over", "plain")
+            case kind if kind in _SENTENCES:
+                sentence, tone = _SENTENCES[kind]
+                return sentence.format_map({**data, "subject": subject}), tone
         return None
 
     def _ended(self, event: Event) -> tuple[str, Tone] | None:
