@@ -19,8 +19,10 @@ from testbed.cli import completion
 from testbed.cli.exit_on_signal import explain_signal_exit
 from testbed.cli.file_lookup import RESULTS as RESULTS
 from testbed.cli.file_lookup import results_to_read
+from testbed.errors import UsageError
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
+from testbed.units import TIME
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -211,6 +213,14 @@ def page_width() -> int:
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return _UNWRAPPED
     return shutil.get_terminal_size().columns
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Return the duration that an option names; raise UsageError for anything else."""
+    try:
+        return TIME.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
 
 
 def print_json(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""LazyCommands that keep twins honest: probe a switch, and replay what was said to one."""
+"""The commands `twin probe` and `twin replay`, by which a twin is compared with a real switch."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import switches
-from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import inside_twin, twin_app
+from testbed.cli.twins import inside_twin, named_lab, twin_app
 from testbed.commands import typed
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
-from testbed.schema import Lab, load_lab, split_overrides
+from testbed.schema import Lab
 from testbed.schema.load import MAX_BYTES
 
 
@@ -47,7 +46,7 @@ def probe(
     results: ResultsOption = RESULTS,
 ) -> int:
     """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
-    found, file = _lab(lab, set_, twin)
+    found, file = named_lab(lab, twin, set_)
     if switch not in found.switches:
         hint = nearest(switch, list(found.switches))
         raise UsageError(f"{switch!r} is not a switch of lab {found.lab}", hint=hint)
@@ -92,7 +91,7 @@ def replay(
     from testbed.record.transcript import read_transcript
     from testbed.twin.replay import replay_to_far_end
 
-    found, _ = _lab(lab, set_)
+    found, _ = named_lab(lab, overrides=set_)
     rows = list(read_transcript(transcript))
     name = rows[0].instrument if rows else ""
     if name not in found.switches:
@@ -123,12 +122,6 @@ def read_card(path: Path) -> Card:
         raise FileError(
             f"{path}:1:1", str(error), hint="the command twin probe makes one"
         ) from None
-
-
-def _lab(name: str, overrides: list[str], twin: str = "") -> tuple[Lab, Path]:
-    file = chosen_lab(name, twin)
-    _, theirs = split_overrides(overrides)
-    return load_lab(file, theirs), file
 
 
 def _numbers(text: str) -> list[int]:

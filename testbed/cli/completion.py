@@ -23,6 +23,9 @@ COMPLETE_VARIABLE = "_TESTBED_COMPLETE"
 _MOST_PORTS = 4096
 """That a switch has, whatever a file says that nobody has checked yet."""
 
+_INSTRUMENTS = ("switches", "power", "attenuators", "meters")
+"""The sections of a lab file that name them."""
+
 Names = Callable[[typer.Context, str], list[str]]
 
 
@@ -95,16 +98,13 @@ def _runs(ctx: typer.Context) -> list[RunDirectory]:
 @_names
 def switches(ctx: typer.Context) -> Iterator[str]:
     """Complete the switches of the lab that was named, or of all labs."""
-    for lab in _labs_meant(ctx):
-        yield from lab.get("switches", ())
+    return _entries(ctx, "switches")
 
 
 @_names
 def instruments(ctx: typer.Context) -> Iterator[str]:
     """Complete the instruments of the lab or twin that was named, or of all labs."""
-    for lab in _labs_meant(ctx):
-        for section in ("switches", "power", "attenuators", "meters"):
-            yield from lab.get(section, ())
+    return _entries(ctx, *_INSTRUMENTS)
 
 
 def resources(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -114,8 +114,12 @@ def resources(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_names
 def _whole(ctx: typer.Context) -> Iterator[str]:
+    return _entries(ctx, "hosts", *_INSTRUMENTS)
+
+
+def _entries(ctx: typer.Context, *sections: str) -> Iterator[str]:
     for lab in _labs_meant(ctx):
-        for section in ("hosts", "switches", "power", "attenuators", "meters"):
+        for section in sections:
             yield from lab.get(section, ())
 
 

@@ -17,11 +17,11 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import labs
-from testbed.cli.file_lookup import LAB_VARIABLE, chosen_lab
-from testbed.cli.twins import inside_twin
+from testbed.cli.file_lookup import LAB_VARIABLE
+from testbed.cli.twins import inside_twin, named_lab
 from testbed.errors import EXIT_LAB, UsageError
 from testbed.report.waiting_message import waiting
-from testbed.schema import Lab, load_lab
+from testbed.schema import Lab
 
 if TYPE_CHECKING:
     from testbed.bench.doctor import Finding
@@ -57,8 +57,7 @@ def doctor(
         from testbed.twin.doctor import examine_machine
 
         return _print_findings(examine_machine(), json)
-    file = chosen_lab(lab, twin)
-    found = load_lab(file)
+    found, file = named_lab(lab, twin)
     if twin:
         return inside_twin(twin, found, file, [])
     if accept_host_keys:

@@ -63,7 +63,7 @@ def export(
     """Print every value and mark of every trial, one per row, as CSV; or write Parquet."""
     if csv_ and parquet:
         raise UsageError("--csv and --parquet are two formats", hint="choose one")
-    rows = [row for name in run for row in _read(find_run(results, name))]
+    rows = [row for name in run for row in rows_of(find_run(results, name))]
     if parquet:
         write_parquet(rows, parquet)
         return
@@ -72,25 +72,21 @@ def export(
     writer.writerows(rows)
 
 
-def _read(run: RunDirectory) -> list[dict[str, Any]]:
-    with report_damage(run):
-        return list(rows_of(run))
-
-
-def rows_of(run: RunDirectory) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one run, from its summary; raise UsageError without one."""
+def rows_of(run: RunDirectory) -> list[dict[str, Any]]:
+    """Return the rows of one run, from its summary; raise UsageError without one."""
     try:
         summary = run.read_json("summary.json")
     except UsageError as error:
         command = typed("report", str(run.path))
         raise UsageError(str(error.args[0]), hint=f"compute it: {command}") from error
-    try:
-        yield from list(_rows(run, summary))
-    except (AttributeError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"{run.path} holds a summary.json that is not one of ours: {error!r}",
-            hint=f"compute it again: {typed('report', str(run.path))}",
-        ) from None
+    with report_damage(run):
+        try:
+            return list(_rows(run, summary))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{run.path} holds a summary.json that is not one of ours: {error!r}",
+                hint=f"compute it again: {typed('report', str(run.path))}",
+            ) from None
 
 
 def _rows(run: RunDirectory, summary: dict[str, Any]) -> Iterator[dict[str, Any]]:

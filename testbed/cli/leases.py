@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from testbed.bench.lease_resources import named
-from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json
+from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json, seconds_of
 from testbed.cli.completion import resources
-from testbed.cli.file_lookup import chosen_lab
-from testbed.cli.twins import inside_twin
+from testbed.cli.twins import inside_twin, named_lab
 from testbed.commands import typed
 from testbed.errors import UsageError
 from testbed.record.claim_registry import ClaimStatus
 from testbed.record.lease_rules import format_resources
 from testbed.record.lease_store import PostgresStore
 from testbed.record.leases import Leases
-from testbed.schema import Lab, load_lab
+from testbed.schema import Lab
 from testbed.twin.machine import TWIN_VARIABLE
-from testbed.units import TIME
 
 _LONGEST = 90 * 86400.0
 """Seconds for which somebody may keep others off: nothing is held for ever."""
@@ -49,8 +46,8 @@ def leases_of(lab: Lab | None) -> Leases:
 def who(lab: LabOption = "", twin: TwinOption = "", json: JsonOption = False) -> int:
     """Show who has leased what: on this machine, or on the server that a lab file names."""
     if twin:
-        return inside_twin(twin, *_named_lab(lab, twin), [])
-    found = leases_of(_named_lab(lab)[0] if lab else None).find()
+        return inside_twin(twin, *named_lab(lab, twin), [])
+    found = leases_of(named_lab(lab)[0] if lab else None).find()
     if json:
         print_json([_row(one) for one in found])
     elif not found:
@@ -69,7 +66,7 @@ def lock(
     twin: TwinOption = "",
 ) -> int:
     """Keep others, and your own runs, off parts of a lab until you unlock them or time is up."""
-    found, file = _named_lab(lab, twin)
+    found, file = named_lab(lab, twin)
     seconds = _seconds(for_)
     if not (reason.strip() and reason.isprintable()):  # others read it on their terminals
         raise UsageError(f"--reason: {reason!r} is not a sentence in one line")
@@ -91,7 +88,7 @@ def unlock(
     ] = False,
 ) -> int:
     """Give back what you locked by hand, or take from others what they hold; a run ends then."""
-    found, file = _named_lab(lab, twin)
+    found, file = named_lab(lab, twin)
     if twin:
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
@@ -102,16 +99,8 @@ def unlock(
     return 0
 
 
-def _named_lab(name: str, twin: str = "") -> tuple[Lab, Path]:
-    file = chosen_lab(name, twin)
-    return load_lab(file), file
-
-
 def _seconds(text: str) -> float:
-    try:
-        seconds = TIME.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
+    seconds = seconds_of("--for", text)
     if not 0 < seconds <= _LONGEST:
         raise UsageError(f"--for: {text!r} is not a duration between 0 and 90 days")
     return seconds

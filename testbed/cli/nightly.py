@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    ResultsOption,
+    app,
+    print_json,
+    seconds_of,
+    terminal,
+)
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
 from testbed.errors import (
@@ -20,10 +28,8 @@ from testbed.errors import (
     EXIT_PASSED,
     EXIT_SIGNALLED,
     LabError,
-    UsageError,
 )
 from testbed.record.rundir import RunDirectory
-from testbed.units import TIME
 
 if TYPE_CHECKING:
     from testbed.nightly.night import Night
@@ -49,7 +55,7 @@ def nightly(
     from testbed.nightly.pairs import find_pairs
     from testbed.nightly.report import outcome, to_json
 
-    limit = _seconds(budget)
+    limit = seconds_of("--budget", budget)
     pairs, excluded = find_pairs(_nearest(experiments, EXPERIMENTS), _nearest(labs, LABS))
     directory, machine = _directory(results / "nightly"), this_machine()
     baselines = Baselines(results / "nightly" / "baselines", machine)
@@ -70,13 +76,6 @@ def nightly(
 def _nearest(given: Path, usual: str) -> Path:
     """Return a directory of files: the one given, or the nearest of the usual ones."""
     return next(iter(places(usual)), given) if given == Path(usual) else given
-
-
-def _seconds(budget: str) -> float:
-    try:
-        return TIME.parse(budget)
-    except ValueError as error:
-        raise UsageError(f"--budget: {error}") from error
 
 
 def _tell(line: str) -> None:

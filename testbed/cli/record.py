@@ -128,17 +128,6 @@ def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Itera
     shutil.rmtree(directory.path, ignore_errors=True)
 
 
-def finish(directory: RunDirectory, *, show: bool) -> Summary:
-    """Compute everything from the event log, write it, and print the last page when asked to."""
-    with waiting("computing the numbers", sys.stderr):
-        summary, events = sum_up(directory)
-    if show:
-        page = last_page(summary, directory)
-        print(page, end="", file=unfiltered(sys.stdout), flush=True)
-    draw(directory, summary, events)
-    return summary
-
-
 def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
     """Compute a run's numbers from its event log, and write summary.json and junit.xml.
 
@@ -186,12 +175,19 @@ def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None
 
 
 def read_again(directory: RunDirectory, *, show: bool) -> Summary:
-    """Compute everything as `finish` does, from a record that may be damaged or a stranger's.
+    """Compute everything from the event log, write it, and print the last page when asked to.
 
-    Raise UsageError, in one sentence, where its events are not as a run writes them.
+    Raise UsageError, in one sentence, where the events are not as a run writes them: the record
+    may be damaged, or somebody else's.
     """
     with report_damage(directory):
-        return finish(directory, show=show)
+        with waiting("computing the numbers", sys.stderr):
+            summary, events = sum_up(directory)
+        if show:
+            page = last_page(summary, directory)
+            print(page, end="", file=unfiltered(sys.stdout), flush=True)
+        draw(directory, summary, events)
+    return summary
 
 
 _OF_VALUES = (

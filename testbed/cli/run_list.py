@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +11,12 @@ from typing import Any
 
 from testbed.commands import typed
 from testbed.errors import UnsafeError, UsageError
-from testbed.files import open_file, parse_json
 from testbed.plugins import nearest
 from testbed.record.journal import has_pending_undo, is_held
-from testbed.record.lines import MAX_LOG
+from testbed.record.lines import last_objects
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema.arm_names import short_names
 
-_TAIL = 64 << 10
-"""Bytes at the end of an event log in which a run, or a `recover`, says that it is over."""
 _LONGEST = 60
 """Characters of one cell."""
 
@@ -106,7 +102,11 @@ def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
             return "unrecovered", f"type: {typed('recover', str(run.path))}"
     except (OSError, UnsafeError) as error:
         return "unreadable", f"its journal: {error}"
-    for event in reversed(_last_events(run.events)):
+    try:
+        ends = last_objects(run.events)
+    except OSError:
+        ends = []
+    for event in reversed(ends):
         data = event.get("data")
         if not isinstance(data, dict):
             continue
@@ -115,24 +115,6 @@ def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
         if event.get("kind") == "run.end" and data.get("error"):
             return "failed", str(data["error"])
     return "unfinished", "it was killed, and left nothing changed"
-
-
-def _last_events(path: Path) -> list[dict[str, Any]]:
-    try:
-        with open_file(path, MAX_LOG) as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL))
-            lines = file.read(_TAIL).split(b"\n")
-    except OSError:
-        return []
-    return [event for line in lines if isinstance(event := _parsed(line), dict)]
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return parse_json(line)
-    except ValueError:
-        return None
 
 
 def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:

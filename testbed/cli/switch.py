@@ -24,15 +24,14 @@ from testbed.cli.app import (
 )
 from testbed.cli.completion import circuit_ends, switches
 from testbed.cli.exit_on_signal import defer_signals
-from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.standard_streams import is_read
-from testbed.cli.twins import inside_twin
+from testbed.cli.twins import inside_twin, named_lab
 from testbed.clock import Deadline
 from testbed.commands import typed
 from testbed.errors import InstrumentError, UsageError
 from testbed.fabric.reading import NOT_MEASURED, Reading
-from testbed.schema import Lab, load_circuits, load_lab, split_overrides
+from testbed.schema import Lab, load_circuits
 from testbed.units import counted
 
 if TYPE_CHECKING:
@@ -84,9 +83,7 @@ def switch(
     json: JsonOption = False,
 ) -> int:
     """Show or watch a switch's circuits; connect or disconnect one; plan or apply a list."""
-    file = chosen_lab(lab, twin)
-    _, theirs = split_overrides(set_)
-    found = load_lab(file, theirs)
+    found, file = named_lab(lab, twin, set_)
     if name not in found.switches:
         raise UsageError(
             f"{name!r} is not a switch of lab {found.lab}",
@@ -146,8 +143,8 @@ def _print_rows(box: ManualSwitch, rows: list[CrossConnectRow], json: bool) -> N
         return
     print(f"{box.name}: {box.identity}")
     for row in rows:
-        ends = f"{row.ingress:>4} {_level_in(row)}→ {row.egress:<4} {_level_out(row)}"
-        line = f"  {ends}{row.ends!s:<20} {row.state}"
+        ends = f"{row.ingress:>4} {_level(row, row.light_in)}→ {row.egress:<4} "
+        line = f"  {ends}{_level(row, row.light_out)}{row.ends!s:<20} {row.state}"
         print(line.rstrip())
     print(f"  {counted(len(rows), 'cross-connect')}")
 
@@ -214,7 +211,7 @@ def _all_news(
 def _news(before: CrossConnectRow | None, row: CrossConnectRow) -> str:
     """Return what is worth a line about a cross-connect that is there."""
     if before is None:
-        return f"+ {row}  {_level_out(row)}{row.state}".rstrip()
+        return f"+ {row}  {_level(row, row.light_out)}{row.state}".rstrip()
     if before.state != row.state:
         return f"  {row}  {row.state}"
     was, now = before.light_out, row.light_out
@@ -222,14 +219,6 @@ def _news(before: CrossConnectRow | None, row: CrossConnectRow) -> str:
     if has_changed or abs((was.dbm or 0.0) - (now.dbm or 0.0)) > _NOTABLE:
         return f"  {row}  {now}, was {was}"
     return ""
-
-
-def _level_in(row: CrossConnectRow) -> str:
-    return _level(row, row.light_in)
-
-
-def _level_out(row: CrossConnectRow) -> str:
-    return _level(row, row.light_out)
 
 
 def _level(row: CrossConnectRow, reading: Reading) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +16,11 @@ from testbed.cli.app import (
     SetOption,
     app,
     print_json,
+    seconds_of,
     with_bare_options,
 )
 from testbed.cli.completion import far_end_faults, instruments, labs, twins
-from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
+from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE, chosen_lab, lab_file
 from testbed.errors import UsageError
 from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, load_lab, split_overrides
@@ -27,7 +28,7 @@ from testbed.twin import NEW_TWIN, registry, sandbox
 from testbed.twin.characterisation import check_cards, settings_of
 from testbed.twin.control_socket import ask
 from testbed.twin.machine import TWIN_VARIABLE
-from testbed.units import RATE, TIME
+from testbed.units import RATE
 
 twin_app = typer.Typer(
     help="Keep a twin of a lab for several commands.", no_args_is_help=True, rich_markup_mode=None
@@ -116,7 +117,7 @@ def fault(
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}
-    scope["delay"] = _seconds(delay)
+    scope["delay"] = seconds_of("--delay", delay)
     if port:
         scope["port"] = int(port) if port.isdecimal() else port
     ask({"do": "fault", "instrument": instrument, "fault": fault, "scope": scope})
@@ -155,11 +156,11 @@ def power(
     return 0
 
 
-def _seconds(text: str) -> float:
-    try:
-        return TIME.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--delay: {error}") from error
+def named_lab(name: str, twin: str = "", overrides: Sequence[str] = ()) -> tuple[Lab, Path]:
+    """Return the lab of a command, with what is set of it on the command line, and its file."""
+    file = chosen_lab(name, twin)
+    _, theirs = split_overrides(overrides)
+    return load_lab(file, theirs), file
 
 
 def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:

@@ -34,7 +34,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
         log.subscribe(screen.say_what_is_lit)
     inbox = Inbox()
     run_leases = RunLeases(leases_of(lab), directory, "doctor --wiring", log, inbox)
-    tell = _quiet if json else screen.show
+    tell = screen.show if not json else lambda finding: None  # all comes at the end, as JSON
     try:
         with record_signals(inbox.interrupt):
             findings, left = run_wiring_check(lab, directory, log, inbox, run_leases, tell)
@@ -78,7 +78,3 @@ class _Screen:
     def catch_up(self) -> None:
         """Wait until all findings are written, now that nothing is lit."""
         self._found.flush(None)
-
-
-def _quiet(finding: PortFinding) -> None:
-    """Print nothing: all comes at the end, as JSON."""

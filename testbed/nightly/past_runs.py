@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
-from testbed.files import open_file, parse_json, read_file
+from testbed.files import read_file
 from testbed.nightly.pairs import Pair
+from testbed.record.lines import last_objects
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema.load import MAX_BYTES
-
-_TAIL = 65_536
-"""Bytes at the end of an event log that its last event is looked for in."""
-_LARGEST = 4 << 30
-"""Bytes of a log."""
 
 _MEASURED = ("passed", "failed", "inconclusive")
 
@@ -87,15 +81,5 @@ def _outcome(run: RunDirectory) -> Any:
 
 def _seconds(events: Path) -> float:
     """Return when the last event of a log was, in seconds since its run began."""
-    with open_file(events, _LARGEST) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-        lines = file.read(_TAIL).splitlines()
-    return max(_times(lines), default=0.0)
-
-
-def _times(lines: list[bytes]) -> Iterator[float]:
-    for line in lines:
-        try:
-            yield float(parse_json(line)["t"])
-        except (ValueError, KeyError, TypeError):  # cut at either end
-            continue
+    ends = (float(event["t"]) for event in last_objects(events) if "t" in event)
+    return max(ends, default=0.0)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from testbed.files import open_file, parse_json
 
 MAX_LOG = 1 << 30
 """The most bytes that are read of a file with one JSON value a line: days of a run's events."""
+
+_END = 64 << 10
+"""Bytes at the end of an event log in which a run, or a `recover`, says that it is over."""
 
 
 def sync_directory(path: Path) -> None:
@@ -42,3 +46,18 @@ def repair_torn_line(path: Path) -> None:
             file.write(b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def last_objects(path: Path) -> list[dict[str, Any]]:
+    """Return the objects at the end of a file with one JSON value a line, without what is cut off.
+
+    Raise OSError for what is no file of such a size.
+    """
+    with open_file(path, MAX_LOG) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
+        lines = file.read(_END).splitlines()
+    values = []
+    for line in lines:
+        with suppress(ValueError):
+            values.append(parse_json(line))
+    return [value for value in values if isinstance(value, dict)]
