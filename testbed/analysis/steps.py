@@ -29,7 +29,6 @@ class Step:
     """Every rank verified the sums, and all hold the same parameters afterwards."""
     loss: float | None
     """None for a collective that is only timed."""
-    digest: str
     collective: float
     """Seconds from the last rank's entry into the AllReduce to the last one's exit."""
     skew: float
@@ -78,7 +77,6 @@ def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Ste
         end=max(ends, key=lambda at: at.late),
         is_verified=len(digests) == 1 and all(map(_is_verified, reports)),
         loss=reports[0].data.get("loss"),
-        digest=reports[0].data.get("digest", ""),
         collective=max(e.middle for e in _known(exits)) - arrived[-1],
         skew=arrived[-1] - arrived[-2] if len(arrived) > 1 else 0.0,
         bytes_sent=max(report.data.get("bytes") or 0 for report in reports),

@@ -60,7 +60,7 @@ def probe(
 def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: list[str]) -> Card:
     """Probe a switch and keep the record; say what to type where its ports are still lit."""
     from testbed.bench.manual_switch import open_manual_switch
-    from testbed.cli.record import open_check
+    from testbed.cli.record import close_check, open_check
     from testbed.record.journal import has_pending_undo
 
     writer = NonBlockingWriter(sys.stderr)
@@ -75,8 +75,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
                 writer.write(f"still lit; type: {typed('recover', str(directory.path))}\n")
             writer.flush(PATIENCE)
         directory.write_json("card.json", card.to_json())
-        outcome = {"outcome": "passed", "reason": "the card is in card.json"}
-        directory.write_json("summary.json", facts | outcome)
+        close_check(directory, facts, "passed", "the card is in card.json")
     return card
 
 

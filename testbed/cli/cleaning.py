@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import typer
@@ -31,34 +31,27 @@ def clean(
 ) -> int:
     """Delete old runs; never one under way, or with an open undo."""
     found = list(runs(results))
-    verdicts = [_Verdict(run, _needed(run)) for run in found[: max(0, len(found) - keep)]]
+    old = {run: _needed(run) for run in found[: max(0, len(found) - keep)]}
+    failed = {}
     if not dry_run:
-        verdicts = [_deleted(one) for one in verdicts]
+        failed = _delete(run for run, reason in old.items() if not reason)
         point_latest(results)
+    old |= failed
     if json:
-        print_json([{"run": one.run.id, "kept": one.kept or None} for one in verdicts])
+        print_json([{"run": run.id, "kept": reason or None} for run, reason in old.items()])
     else:
-        for one in verdicts:
-            print(one.line(dry_run=dry_run))
-        gone = sum(not one.kept for one in verdicts)
+        _print(old, dry_run=dry_run)
+        gone = sum(not reason for reason in old.values())
         word = "would go" if dry_run else "deleted"
         print(f"{gone} of {len(found)} runs in {results.absolute()} {word}", file=sys.stderr)
-    return EXIT_LAB if any(one.failed for one in verdicts) else EXIT_PASSED
+    return EXIT_LAB if failed else EXIT_PASSED
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """An old run, and the reason to keep it; empty when it is deleted."""
-
-    run: RunDirectory
-    kept: str
-    failed: bool = False
-
-    def line(self, *, dry_run: bool) -> str:
-        """Return its line of output."""
-        if self.kept:
-            return f"keep    {self.run.path}: {self.kept}"
-        return f"{'would delete' if dry_run else 'deleted'} {self.run.path}"
+def _print(old: Mapping[RunDirectory, str], *, dry_run: bool) -> None:
+    """Print each old run with the reason to keep it, or that it is deleted."""
+    for run, reason in old.items():
+        deleted = "would delete" if dry_run else "deleted"
+        print(f"keep    {run.path}: {reason}" if reason else f"{deleted} {run.path}")
 
 
 def _needed(run: RunDirectory) -> str:
@@ -77,14 +70,15 @@ def _needed(run: RunDirectory) -> str:
     return ""
 
 
-def _deleted(one: _Verdict) -> _Verdict:
-    if one.kept:
-        return one
-    try:
-        shutil.rmtree(one.run.path)
-    except OSError as error:
-        return _Verdict(one.run, f"deleting it failed: {error.strerror}", failed=True)
-    return one
+def _delete(old: Iterable[RunDirectory]) -> dict[RunDirectory, str]:
+    """Delete runs; return why some could not be."""
+    failed = {}
+    for run in old:
+        try:
+            shutil.rmtree(run.path)
+        except OSError as error:
+            failed[run] = f"deleting it failed: {error.strerror}"
+    return failed
 
 
 def _seconds_since(run: RunDirectory) -> float:

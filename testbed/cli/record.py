@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -102,6 +102,14 @@ def open_check(
     return directory, log, facts
 
 
+def close_check(
+    directory: RunDirectory, facts: Mapping[str, Any], outcome: str, reason: str, **more: Any
+) -> None:
+    """Write the summary of a check that has no plan."""
+    found = {"outcome": outcome, "reason": reason, **more}
+    directory.write_json("summary.json", {**facts, **found})
+
+
 @contextmanager
 def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
     """Make the record of a change by hand, which goes again once that is done, or refused.
@@ -120,8 +128,7 @@ def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Itera
             command = typed("recover", str(directory.path))
             print(f"it may still be changed; type: {command}", file=sys.stderr)
         elif isinstance(error, TestbedError):
-            outcome = {"outcome": "failed", "reason": masked(str(error))}
-            directory.write_json("summary.json", facts | outcome)
+            close_check(directory, facts, "failed", masked(str(error)))
         elif isinstance(error, SystemExit) and not has_entries(directory.journal):
             shutil.rmtree(directory.path, ignore_errors=True)  # a signal, before any change
         raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.cli.app import print_json
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.leases import leases_of
-from testbed.cli.record import open_check
+from testbed.cli.record import close_check, open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
 from testbed.fabric.fibre_search import PortFinding
@@ -45,9 +45,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     reason = f"{len(findings) - len(bad)} of {len(findings)} ports are wired as the lab file says"
     outcome = "failed" if bad else "passed"
     rows = [finding.to_json() for finding in findings]
-    directory.write_json(
-        "summary.json", {**facts, "outcome": outcome, "reason": reason, "ports": rows}
-    )
+    close_check(directory, facts, outcome, reason, ports=rows)
     if json:
         print_json(rows)
     else:
