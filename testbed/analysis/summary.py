@@ -141,11 +141,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         trials=trials,
         metrics=found,
         checks=checks,
-        retries=[
-            Retry(e.trial, e.subject, e.data["what"], e.data["why"])
-            for e in events
-            if e.kind == "retry"
-        ],
+        retries=_retries(events),
         recovered=recovered,
         destroyed=destroyed,
         health=_health(trials, events),
@@ -154,6 +150,11 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         flags=flags(found, settings_of(events)),
         valid_share=share,
     )
+
+
+def _retries(events: Sequence[Event]) -> list[Retry]:
+    found = (event for event in events if event.kind == "retry")
+    return [Retry(e.trial, e.subject, e.data["what"], e.data["why"]) for e in found]
 
 
 def _own_metrics(arm: ExperimentArm) -> dict[str, MetricDefinition]:

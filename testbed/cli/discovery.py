@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from testbed.analysis.grouping import grouped
 from testbed.cli.app import JsonOption, app, print_json
 from testbed.errors import EXIT_LAB, EXIT_PASSED, UsageError
+
+if TYPE_CHECKING:
+    from testbed.bench.discover import DiscoveredInstrument
 
 _SECTIONS = {"switch": "switches", "power": "power", "attenuator": "attenuators", "meter": "meters"}
 
@@ -45,24 +49,26 @@ def discover(
     found = ask(hosts, named, lambda text: print(text, file=sys.stderr))
     if json:
         print_json({"serial": devices, "found": [each.to_json() for each in found]})
-        return EXIT_PASSED if found or not places else EXIT_LAB
+    else:
+        _print_block(devices, found)
+        if not places:
+            example = f"testbed discover {devices[0] if devices else '192.0.2.10'}"
+            print(f"# nobody was asked; name addresses and serial devices, such as: {example}")
+        elif not found:
+            print("# nothing answered")
+    return EXIT_PASSED if found or not places else EXIT_LAB
+
+
+def _print_block(devices: Iterable[str], found: Iterable[DiscoveredInstrument]) -> None:
+    """Print serial devices as comments, and instruments by the sections of a lab file."""
     for device in devices:
         print(f"# serial device {device}")
-    sections = defaultdict(list)
-    for each in found:
-        sections[_SECTIONS[each.role]].append(each)
-    for section, members in sections.items():
+    for section, members in grouped(found, lambda one: _SECTIONS[one.role]).items():
         print(f"{section}:")
         for number, member in enumerate(members, 1):
             entry = member.to_json()["entry"]
             fields = ", ".join(f"{key}: {_written(value)}" for key, value in entry.items())
             print(f"  {member.driver}{number}: {{{fields}}}  # {member.identity}")
-    if not places:
-        example = f"testbed discover {devices[0] if devices else '192.0.2.10'}"
-        print(f"# nobody was asked; name addresses and serial devices, such as: {example}")
-    elif not found:
-        print("# nothing answered")
-    return EXIT_PASSED if found or not places else EXIT_LAB
 
 
 def _written(value: object) -> str:

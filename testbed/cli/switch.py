@@ -6,6 +6,7 @@ import json as json_format
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from testbed.bench.cross_connect_rows import CrossConnectRow
     from testbed.bench.manual_switch import ManualSwitch
     from testbed.fabric.circuits import CrossConnect
+    from testbed.record.rundir import RunDirectory
 
 Action = Literal["show", "connect", "disconnect", "plan", "apply", "watch"]
 
@@ -94,26 +96,36 @@ def switch(
         return inside_twin(twin, found, file, set_)
     from testbed.bench.manual_switch import open_manual_switch
     from testbed.cli.record import temporary_record
-    from testbed.record.journal import has_entries
 
     with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
         if action == "watch":
             _watch(box, seconds, json)
         elif action == "plan":
             _print_plan(box, circuits, json)
+        elif action == "show":
+            _print_rows(box, box.rows(), json)
         else:
-            verbs = {"connect": box.connect, "disconnect": box.disconnect, "apply": box.apply}
-            if move := verbs.get(action):
-                # A circuit that is half made is nobody's wish.
-                with (
-                    temporary_record(found, results, set_) as run,
-                    defer_signals(partial(has_entries, run.journal)),
-                ):
-                    made = move(circuits, run)
-                if made.moved is None:
-                    print(f"{name}: nothing to change", file=sys.stderr)
-            _print_rows(box, made.rows if move else box.rows(), json)
+            _change(box, action, circuits, temporary_record(found, results, set_), json)
     return 0
+
+
+def _change(
+    box: ManualSwitch,
+    action: Action,
+    circuits: frozenset[CrossConnect],
+    record: AbstractContextManager[RunDirectory],
+    json: bool,
+) -> None:
+    """Connect, disconnect or apply circuits within a record, and print all that are made then."""
+    from testbed.record.journal import has_entries
+
+    verbs = {"connect": box.connect, "disconnect": box.disconnect, "apply": box.apply}
+    # Nobody wants a circuit that is half made.
+    with record as run, defer_signals(partial(has_entries, run.journal)):
+        made = verbs[action](circuits, run)
+    if made.moved is None:
+        print(f"{box.name}: nothing to change", file=sys.stderr)
+    _print_rows(box, made.rows, json)
 
 
 def _say(text: str) -> None:
