@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from testbed.analysis.metric_definitions import meaning
@@ -33,7 +35,7 @@ def test_a_profile_has_the_median_of_what_was_predicted_for_each_arm():
               predicted(3, "b", box=3.5, other=4.0)]  # fmt: skip
     box, other = profiles_of(events)
     assert (box.name, box.predicted) == ("box", {"a": 3.2, "b": 3.5})
-    assert other.to_json() == {
+    assert asdict(other) == {
         "name": "other",
         "settle": 0.2,
         "link_up": 3.0,
