@@ -113,13 +113,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def argument(metavar: str | None, help_: str, complete: completion.Names | None = None) -> Any:
+    """Declare an argument of a command, whose default is not shown."""
+    return typer.Argument(metavar=metavar, help=help_, autocompletion=complete, show_default=False)
+
+
 ExperimentFile = Annotated[
     str,
-    typer.Argument(
-        metavar="EXPERIMENT",
-        help="Experiment file, or the name of one in experiments/.",
-        autocompletion=completion.experiments,
-        show_default=False,
+    argument(
+        "EXPERIMENT", "Experiment file, or the name of one in experiments/.", completion.experiments
     ),
 ]
 LabOption = Annotated[
@@ -183,15 +186,15 @@ def with_bare_options(arguments: list[str]) -> list[str]:
     A name follows unless the next argument is an option, a file or missing.
     """
     spelt: list[str] = []
-    for index, argument in enumerate(arguments):
+    for index, word in enumerate(arguments):
         after = arguments[index + 1] if index + 1 < len(arguments) else "-"
-        is_bare = argument == "--twin" and (
+        is_bare = word == "--twin" and (
             after.startswith("-") or "/" in after or after.endswith((".yaml", ".yml"))
         )
-        if argument == "--wait-lock":
+        if word == "--wait-lock":
             spelt.append("--wait-lock=inf")
         else:
-            spelt.append(f"--twin={NEW_TWIN}" if is_bare else argument)
+            spelt.append(f"--twin={NEW_TWIN}" if is_bare else word)
     return spelt
 
 

@@ -16,6 +16,7 @@ from testbed.cli.app import (
     ResultsOption,
     SetOption,
     TwinOption,
+    argument,
     print_json,
 )
 from testbed.cli.completion import switches
@@ -33,9 +34,7 @@ from testbed.schema.load import MAX_BYTES
 
 @twin_app.command(epilog="Example: testbed twin probe ocs --lab rack --twin > ocs.card.json")
 def probe(
-    switch: Annotated[
-        str, typer.Argument(metavar="SWITCH", help="A switch of the lab.", autocompletion=switches)
-    ],
+    switch: Annotated[str, argument("SWITCH", "A switch of the lab.", switches)],
     lab: LabOption = "",
     ports: Annotated[
         str,

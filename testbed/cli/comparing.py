@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
+from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, argument, print_json, terminal
 from testbed.cli.characterisation import read_card
 from testbed.cli.completion import run_names
 from testbed.cli.record import report_damage
@@ -22,11 +20,7 @@ from testbed.schema import experiment_source, lab_source, split_overrides
 
 Runs = Annotated[
     list[str],
-    typer.Argument(
-        metavar="RUN RUN...",
-        help="Runs: directories, names, their ends, `latest`.",
-        autocompletion=run_names,
-    ),
+    argument("RUN RUN...", "Runs: directories, names, their ends, `latest`.", run_names),
 ]
 
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from testbed.analysis.grouping import grouped
-from testbed.cli.app import JsonOption, app, print_json
+from testbed.cli.app import JsonOption, app, argument, print_json
 from testbed.errors import EXIT_LAB, EXIT_PASSED, UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +21,7 @@ _SECTIONS = {"switch": "switches", "power": "power", "attenuator": "attenuators"
 def discover(
     places: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PLACE...]", help="Addresses and serial devices at which to ask who is there."
-        ),
+        argument("[PLACE...]", "Addresses and serial devices at which to ask who is there."),
     ] = None,
     json: JsonOption = False,
 ) -> int:

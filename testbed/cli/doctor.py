@@ -14,6 +14,7 @@ from testbed.cli.app import (
     ResultsOption,
     TwinOption,
     app,
+    argument,
     print_json,
 )
 from testbed.cli.completion import labs
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     "testbed doctor rack --wiring --twin; testbed doctor my-lab --accept-host-keys"
 )
 def doctor(
-    lab: Annotated[
-        str, typer.Argument(metavar="[LAB]", help="Lab file or name.", autocompletion=labs)
-    ] = "",
+    lab: Annotated[str, argument("[LAB]", "Lab file or name.", labs)] = "",
     wiring: Annotated[
         bool, typer.Option("--wiring", help="Light each fibre and see where it leads.")
     ] = False,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from testbed.cli.app import RESULTS, RecordsOption, app
+from testbed.cli.app import RESULTS, RecordsOption, app, argument
 from testbed.cli.completion import run_names
 from testbed.cli.record import report_damage
 from testbed.commands import typed
@@ -44,12 +44,7 @@ COLUMNS = {
 )
 def export(
     run: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Directories, names, their ends, or `latest`.",
-            autocompletion=run_names,
-        ),
+        list[str], argument("RUN...", "Directories, names, their ends, or `latest`.", run_names)
     ],
     csv_: Annotated[
         bool, typer.Option("--csv", help="Print CSV; this is what happens by default.")

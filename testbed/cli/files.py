@@ -17,6 +17,7 @@ from testbed.cli.app import (
     SetOption,
     TwinOption,
     app,
+    argument,
     page_width,
     print_json,
 )
@@ -54,11 +55,7 @@ RepeatOption = Annotated[
 def validate(
     file: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="Experiment and lab files, or names.",
-            autocompletion=labs_and_experiments,
-        ),
+        argument("FILE...", "Experiment and lab files, or names.", labs_and_experiments),
     ],
 ) -> int:
     """Check files and say, for each mistake, file:line:column and what was expected."""

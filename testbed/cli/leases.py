@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from testbed.bench.lease_resources import named
-from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json, seconds_of
+from testbed.cli.app import JsonOption, LabOption, TwinOption, app, argument, print_json, seconds_of
 from testbed.cli.completion import resources
 from testbed.cli.twins import inside_twin, named_lab
 from testbed.commands import typed
@@ -27,10 +27,8 @@ _LONGEST = 90 * 86400.0
 
 Resources = Annotated[
     list[str],
-    typer.Argument(
-        metavar="RESOURCE",
-        help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 ocs.5-8 pdu.3",
-        autocompletion=resources,
+    argument(
+        "RESOURCE", "Hosts, instruments, ports or outlets: h0 ocs ocs.1 ocs.5-8 pdu.3", resources
     ),
 ]
 

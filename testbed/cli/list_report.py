@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
+from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, argument, print_json
 from testbed.cli.completion import run_experiments, run_metrics, run_names
 from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
 from testbed.cli.record import read_again
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from testbed.analysis.summary import Summary
 
 Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="A run's directory, its name, its end, or `latest`.",
-        autocompletion=run_names,
-    ),
+    str, argument("RUN", "A run's directory, its name, its end, or `latest`.", run_names)
 ]
 What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "policies"]
 

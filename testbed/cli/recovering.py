@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from testbed.cli.app import (
     RESULTS,
     JsonOption,
@@ -19,6 +17,7 @@ from testbed.cli.app import (
     RecordsOption,
     TwinOption,
     app,
+    argument,
     print_json,
 )
 from testbed.cli.completion import run_names
@@ -59,10 +58,10 @@ _GONE = "the twin that it ran in is gone, and with it all that was changed there
 def recover(
     run: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...",
-            help="A run's directory, its name, its end, or `latest`; all that need it by default.",
-            autocompletion=run_names,
+        argument(
+            "[RUN]...",
+            "A run's directory, its name, its end, or `latest`; all that need it by default.",
+            run_names,
         ),
     ] = None,
     lab: LabOption = "",

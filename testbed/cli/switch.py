@@ -21,6 +21,7 @@ from testbed.cli.app import (
     SetOption,
     TwinOption,
     app,
+    argument,
     print_json,
 )
 from testbed.cli.completion import circuit_ends, switches
@@ -57,19 +58,14 @@ _NOTABLE = 1.0
     "testbed switch ocs watch --seconds 60 --twin rack"
 )
 def switch(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="The switch, as in the lab file.", autocompletion=switches
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "The switch, as in the lab file.", switches)],
     action: Annotated[Action, typer.Argument(help="What to do.")],
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[A B… | FILE]",
-            help="Two host ports, or an ingress and an egress, or several such pairs; or a list.",
-            autocompletion=circuit_ends,
+        argument(
+            "[A B… | FILE]",
+            "Two host ports, or an ingress and an egress, or several such pairs; or a list.",
+            circuit_ends,
         ),
     ] = None,
     lab: LabOption = "",

@@ -15,6 +15,7 @@ from testbed.cli.app import (
     JsonOption,
     SetOption,
     app,
+    argument,
     print_json,
     seconds_of,
     with_bare_options,
@@ -35,16 +36,13 @@ twin_app = typer.Typer(
 )
 app.add_typer(twin_app, name="twin")
 
-TwinName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The twin's name.", autocompletion=twins)
-]
+TwinName = Annotated[str, argument("NAME", "The twin's name.", twins)]
+InstrumentName = Annotated[str, argument(None, "An instrument of its lab.", instruments)]
 
 
 @twin_app.command(epilog="Examples: testbed twin up rack; testbed switch ocs show --twin rack")
 def up(
-    lab: Annotated[
-        str, typer.Argument(metavar="LAB", help="Lab file or name.", autocompletion=labs)
-    ],
+    lab: Annotated[str, argument("LAB", "Lab file or name.", labs)],
     name: Annotated[str, typer.Option("--name", help="Its name; the lab's own by default.")] = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
 ) -> None:
@@ -96,14 +94,10 @@ def list_(json: JsonOption = False) -> None:
 @twin_app.command(epilog="Example: testbed twin fault rack ocs silent --count 1 --command ADD")
 def fault(
     name: TwinName,
-    instrument: Annotated[
-        str, typer.Argument(help="An instrument of its lab.", autocompletion=instruments)
-    ],
+    instrument: InstrumentName,
     fault: Annotated[
         str,
-        typer.Argument(
-            help="What it shall do wrong; drivers/README lists all.", autocompletion=far_end_faults
-        ),
+        argument(None, "What it shall do wrong; drivers/README lists all.", far_end_faults),
     ],
     count: Annotated[
         int | None, typer.Option(min=1, help="How often; until cleared by default.")
@@ -130,9 +124,7 @@ def fault(
 @twin_app.command(epilog="Example: testbed twin clear rack ocs")
 def clear(
     name: TwinName,
-    instrument: Annotated[
-        str, typer.Argument(help="An instrument of its lab.", autocompletion=instruments)
-    ],
+    instrument: InstrumentName,
 ) -> int:
     """End every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:
@@ -262,11 +254,11 @@ def this_command() -> list[str]:
     """Return this command line, to be run inside a twin: without `--twin` and its name."""
     kept: list[str] = []
     skip = False
-    for argument in with_bare_options(sys.argv[1:]):
+    for word in with_bare_options(sys.argv[1:]):
         if skip:
             skip = False
-        elif argument == "--twin":
+        elif word == "--twin":
             skip = True
-        elif not argument.startswith("--twin="):
-            kept.append(argument)
+        elif not word.startswith("--twin="):
+            kept.append(word)
     return [sys.executable, "-m", "testbed.cli", *kept]
