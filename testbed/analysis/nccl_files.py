@@ -10,22 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.analysis import nccl
 from testbed.analysis.grouping import grouped
-from testbed.analysis.nccl import (
-    HALVES,
-    Figures,
-    Half,
-    Output,
-    Row,
-    RowChecker,
-    UnreadableOutput,
-    check_average,
-    check_order,
-    check_wrong,
-    collective_of,
-    group_size,
-    known_redop,
-)
 from testbed.analysis.nccl_json import (
     NOT_THEIRS,
     load_json,
@@ -42,7 +28,7 @@ _VERSIONS = (2, 3)
 _START_OF_RESULTS = re.compile(r'"results":\s*\[')
 
 
-def read_output(text: str, program: str = "") -> Output:
+def read_output(text: str, program: str = "") -> nccl.Output:
     """Return what a program of nccl-tests or rccl-tests wrote, in whichever form it did."""
     start = text.lstrip()[:64]
     if start.startswith("{") and '"version"' in start:
@@ -54,7 +40,7 @@ def read_output(text: str, program: str = "") -> Output:
     return read_table(text, program)
 
 
-def read_json(text: str) -> Output:
+def read_json(text: str) -> nccl.Output:
     """Return what a JSON report of nccl-tests holds; raise UnreadableOutput for anything else."""
     document, is_complete = load_whole(text)
     try:
@@ -62,36 +48,37 @@ def read_json(text: str) -> Output:
             document = _beginning(text)
         return _of_json(document, is_complete)
     except NOT_THEIRS as error:
-        raise UnreadableOutput(0, f"its JSON is not that of nccl-tests: {why_not(error)}") from None
+        message = f"its JSON is not that of nccl-tests: {why_not(error)}"
+        raise nccl.UnreadableOutput(0, message) from None
 
 
-def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
+def _of_json(document: Mapping[str, Any], is_complete: bool) -> nccl.Output:
     if document["version"] not in _VERSIONS:
         raise ValueError(f"version {document['version']!r:.20} is not known")
     config = document.get("config", {})
-    collective = collective_of(document["args"][0])
+    collective = nccl.collective_of(document["args"][0])
     ranks = _ranks(config.get("devices", document.get("devices", ())))
     rows, busbw = [], []
     is_cpu_time = any(
-        "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in HALVES
+        "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in nccl.HALVES
     )
-    judge = RowChecker(collective, ranks, is_cpu_time)
+    judge = nccl.RowChecker(collective, ranks, is_cpu_time)
     for number, result in enumerate(document["results"], start=1):
         try:
-            found = {half: _json_figures(result.get(half)) for half in HALVES}
+            found = {half: _json_figures(result.get(half)) for half in nccl.HALVES}
             rows.append(_json_row(result, found, judge))
         except ValueError as error:
             raise ValueError(f"row {number}: {error}") from None
         busbw += [figures.busbw for figures in found.values() if figures is not None]
     if is_complete and "average_bus_bandwidth" in document:
-        check_average(busbw, float(document["average_bus_bandwidth"]["bandwidth"]))
-    check_wrong(rows, document.get("out_of_bounds", {}).get("okay") == "true")
-    return Output(collective, ranks, tuple(rows), is_complete)
+        nccl.check_average(busbw, float(document["average_bus_bandwidth"]["bandwidth"]))
+    nccl.check_wrong(rows, document.get("out_of_bounds", {}).get("okay") == "true")
+    return nccl.Output(collective, ranks, tuple(rows), is_complete)
 
 
 _RESULT_KEYS = {
     *("size", "count", "type", "redop", "root", "actual_iterations", "experiment_name"),
-    *(half + part for half in HALVES for part in ("", "_per_iter")),
+    *(half + part for half in nccl.HALVES for part in ("", "_per_iter")),
 }
 _HALF_KEYS = {"time", "cpu_time", "alg_bw", "bus_bw", "nwrong"}
 
@@ -100,27 +87,27 @@ def _ranks(devices: Sequence[Mapping[str, Any]]) -> int:
     """Return the ranks of every group; 0 where not all are listed, as without MPI."""
     groups = grouped(devices, lambda device: device["group"]).values()
     ranks = [[device["rank"] for device in group] for group in groups]
-    return group_size(ranks) if len(devices) > 1 else 0
+    return nccl.group_size(ranks) if len(devices) > 1 else 0
 
 
 def _json_row(
-    result: Mapping[str, Any], found: Mapping[str, Figures | None], judge: RowChecker
-) -> Row:
+    result: Mapping[str, Any], found: Mapping[str, nccl.Figures | None], judge: nccl.RowChecker
+) -> nccl.Row:
     if unknown := result.keys() - _RESULT_KEYS:
         raise ValueError(f"{min(unknown)!r:.40} is not a key of a result")
     size, count = whole_number(result["size"]), whole_number(result["count"])
     judge.check_size(size, count, result["type"])
-    halves: dict[str, Half | None] = dict.fromkeys(HALVES)
+    halves: dict[str, nccl.Half | None] = dict.fromkeys(nccl.HALVES)
     for name, figures in found.items():
         if figures is not None:
             judge.check(size, figures)
             _check_spread(result.get(f"{name}_per_iter"))
             halves[name] = figures.half()
-    redop, root = known_redop(result["redop"]), int(result["root"])
-    return Row(size, count, result["type"], redop, root, **halves)
+    redop, root = nccl.known_redop(result["redop"]), int(result["root"])
+    return nccl.Row(size, count, result["type"], redop, root, **halves)
 
 
-def _json_figures(half: Mapping[str, Any] | None) -> Figures | None:
+def _json_figures(half: Mapping[str, Any] | None) -> nccl.Figures | None:
     """Return the numbers of a half; None where it was not run, or came to no number."""
     if half is None:
         return None
@@ -130,7 +117,7 @@ def _json_figures(half: Mapping[str, Any] | None) -> Figures | None:
     if "nan" in (time, half["alg_bw"], half["bus_bw"]):
         return None
     wrong = None if half["nwrong"] is None else int(printed(half["nwrong"]).value)
-    return Figures(printed(time), printed(half["alg_bw"]), printed(half["bus_bw"]), wrong)
+    return nccl.Figures(printed(time), printed(half["alg_bw"]), printed(half["bus_bw"]), wrong)
 
 
 def _check_spread(report: Mapping[str, Any] | None) -> None:
@@ -142,7 +129,7 @@ def _check_spread(report: Mapping[str, Any] | None) -> None:
     times = [printed(time).value for time in report["times_us"][skipped:]]
     if times and (min(times), max(times)) != (least.value, most.value):
         raise ValueError("the times of single iterations are not what their summary says")
-    check_order(least, p99, most)
+    nccl.check_order(least, p99, most)
 
 
 def _beginning(text: str) -> dict[str, Any]:

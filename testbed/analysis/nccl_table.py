@@ -12,21 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.analysis.nccl import (
-    HALVES,
-    Figures,
-    Output,
-    Printed,
-    Row,
-    RowChecker,
-    UnreadableOutput,
-    check_average,
-    check_order,
-    check_wrong,
-    collective_of,
-    group_size,
-    known_redop,
-)
+from testbed.analysis import nccl
 
 _LIKE_A_ROW = re.compile(r" *[0-9]+ +[0-9]")
 _ROW = re.compile(r" *[0-9]+ +[0-9]+ +[a-z0-9_]+ +[a-z]+ +-?[0-9]+( |$)")
@@ -48,38 +34,38 @@ class _Reader:
     collective: str
     ranks: dict[str, set[int]] = field(default_factory=dict)
     """By group, the ranks that were listed."""
-    halves: tuple[str, ...] = HALVES
+    halves: tuple[str, ...] = nccl.HALVES
     has_spread: bool = False
     is_cpu_time: bool = False
     has_header: bool = False
-    rows: list[Row] = field(default_factory=list)
-    busbw: list[Printed] = field(default_factory=list)
+    rows: list[nccl.Row] = field(default_factory=list)
+    busbw: list[nccl.Printed] = field(default_factory=list)
     is_complete: bool = False
 
     @property
     def rank_count(self) -> int:
         """Return the ranks of every group; 0 when that is not known."""
-        return group_size(self.ranks.values())
+        return nccl.group_size(self.ranks.values())
 
 
-def read_table(text: str, program: str = "") -> Output:
+def read_table(text: str, program: str = "") -> nccl.Output:
     """Return what a table holds; rows end where it was cut off, and then it is not complete.
 
     `program` helps where the output does not name it, as that of rccl-tests does not. Raise
     UnreadableOutput for a row that no such program prints, or for one that contradicts itself.
     """
-    reader = _Reader(collective_of(program))
+    reader = _Reader(nccl.collective_of(program))
     *lines, _ = text.split("\n")  # what has no end may be cut anywhere
     for number, line in enumerate(lines, start=1):
         line = line.removesuffix("\r")
         try:
             _read_line(reader, line, number)
         except ValueError as error:
-            raise UnreadableOutput(number, str(error)) from None
+            raise nccl.UnreadableOutput(number, str(error)) from None
     if not reader.has_header:
-        raise UnreadableOutput(0, "it has no table")
+        raise nccl.UnreadableOutput(0, "it has no table")
     rows = tuple(reader.rows)
-    return Output(reader.collective, reader.rank_count, rows, reader.is_complete)
+    return nccl.Output(reader.collective, reader.rank_count, rows, reader.is_complete)
 
 
 def _read_line(reader: _Reader, line: str, number: int) -> None:
@@ -90,11 +76,11 @@ def _read_line(reader: _Reader, line: str, number: int) -> None:
             raise ValueError("it begins like a row, and goes on like none")
         _add_row(reader, line)
     elif match := _AVERAGE.match(line):
-        stated = Printed.parse(match[1])
-        check_average(reader.busbw, stated.value, number)
+        stated = nccl.Printed.parse(match[1])
+        nccl.check_average(reader.busbw, stated.value, number)
         reader.is_complete = True
     elif match := _WRONG.match(line):
-        check_wrong(reader.rows, match[2] == "OK")
+        nccl.check_wrong(reader.rows, match[2] == "OK")
     elif line.startswith("#"):
         _read_remark(reader, line)
 
@@ -104,7 +90,7 @@ def _read_remark(reader: _Reader, line: str) -> None:
     if match := _RANK.match(line):
         reader.ranks.setdefault(match[2] or "0", set()).add(int(match[1]))
     elif match := _STARTING.match(line):
-        if (named := collective_of(match[1])) != "unknown":
+        if (named := nccl.collective_of(match[1])) != "unknown":
             reader.collective = named
     elif "out-of-place" in line or re.fullmatch(r"# +in-place *", line):
         names = {"out-of-place": "out_of_place", "in-place": "in_place"}
@@ -132,13 +118,13 @@ class _NumberFormat:
         columns = (f"{time:>7}", f"{algbw:>6}", f"{busbw:>6}", f"{wrong:>{self.wrong_width}}")
         return "".join(f"  {column}" for column in (*columns, *(f"{one:>7}" for one in spread)))
 
-    def figures(self, piece: Sequence[str]) -> Figures:
+    def figures(self, piece: Sequence[str]) -> nccl.Figures:
         """Return the numbers of one half; raise ValueError for what is not so printed."""
         time = _number(piece[0], self.time)
         algbw, busbw = (_number(text, self.bandwidth) for text in piece[1:3])
         if piece[3] != "N/A" and not _COUNT.fullmatch(piece[3]):
             raise ValueError(f"{piece[3][:20]!r} is not a number of wrong values")
-        return Figures(time, algbw, busbw, None if piece[3] == "N/A" else int(float(piece[3])))
+        return nccl.Figures(time, algbw, busbw, None if piece[3] == "N/A" else int(float(piece[3])))
 
 
 _ADAPTIVE = r"([0-9]+(\.[0-9]{1,2})?|[0-9](\.[0-9]{1,2})?e[+-][0-9]{2})"
@@ -159,7 +145,7 @@ def _add_row(reader: _Reader, line: str) -> None:
     """Read one row, hold its numbers against each other, and keep it."""
     line = _STAMP.sub("", line)
     size, count, type_, redop, root, *rest = line.split()
-    judge = RowChecker(reader.collective, reader.rank_count, reader.is_cpu_time)
+    judge = nccl.RowChecker(reader.collective, reader.rank_count, reader.is_cpu_time)
     judge.check_size(int(size), int(count), type_)
     head = f"{size:>12}  {count:>12}  {type_:>8}  {redop:>6}  {root:>6}"
     is_halved = len(reader.halves) == 2 and line.startswith(head + _BLANK_HALF)
@@ -174,8 +160,8 @@ def _add_row(reader: _Reader, line: str) -> None:
         judge.check(int(size), one)
         _check_spread(piece[4:])
     halves = {name: one.half() for name, one in zip(names, figures, strict=True)}
-    row = (int(size), int(count), type_, known_redop(redop), int(root))
-    reader.rows.append(Row(*row, halves.get("out_of_place"), halves.get("in_place")))
+    row = (int(size), int(count), type_, nccl.known_redop(redop), int(root))
+    reader.rows.append(nccl.Row(*row, halves.get("out_of_place"), halves.get("in_place")))
     reader.busbw += [one.busbw for one in figures]
 
 
@@ -187,10 +173,10 @@ def _manner(line: str, head: str, pieces: Sequence[Sequence[str]]) -> _NumberFor
     raise ValueError("the numbers of a row are not where nccl-tests prints them")
 
 
-def _number(text: str, form: re.Pattern[str]) -> Printed:
+def _number(text: str, form: re.Pattern[str]) -> nccl.Printed:
     if not form.fullmatch(text):
         raise ValueError(f"{text[:20]!r} is not how nccl-tests prints a number")
-    return Printed.parse(text)
+    return nccl.Printed.parse(text)
 
 
 def _check_spread(texts: Sequence[str]) -> None:
@@ -198,4 +184,4 @@ def _check_spread(texts: Sequence[str]) -> None:
     numbers = [_number(text, _NOW.time) for text in texts]
     if numbers:
         least, most, p99, _ = numbers
-        check_order(least, p99, most)
+        nccl.check_order(least, p99, most)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.nccl import (
-    HALVES,
-    Figures,
-    Output,
-    Printed,
-    Row,
-    RowChecker,
-    UnreadableOutput,
-    collective_of,
-    known_redop,
-    type_bytes,
-)
+from testbed.analysis import nccl
 from testbed.analysis.nccl_json import (
     NOT_THEIRS,
     load_json,
@@ -31,7 +20,7 @@ _CSV_KEYS = ("size", "type", "redop", "inPlace", "time", "algBw", "busBw", "wron
 _CSV_WITH_MPI = ("nodes", "ranks", "ranksPerNode", "gpusPerRank")
 
 
-def read_rccl_json(text: str) -> Output:
+def read_rccl_json(text: str) -> nccl.Output:
     """Return what JSON of rccl-tests holds: one object for each half of a row."""
     begin = len(text) - len(text.lstrip().removeprefix("["))
     try:
@@ -39,10 +28,11 @@ def read_rccl_json(text: str) -> Output:
         is_complete = not text.lstrip().startswith("[") or load_whole(text)[1]
         return _of_rccl(found, is_complete)
     except NOT_THEIRS as error:
-        raise UnreadableOutput(0, f"its JSON is not that of rccl-tests: {why_not(error)}") from None
+        message = f"its JSON is not that of rccl-tests: {why_not(error)}"
+        raise nccl.UnreadableOutput(0, message) from None
 
 
-def read_rccl_csv(text: str) -> Output:
+def read_rccl_csv(text: str) -> nccl.Output:
     """Return what CSV of rccl-tests holds.
 
     Built with MPI it prints one value more than its head has columns: values are counted from the
@@ -60,35 +50,35 @@ def read_rccl_csv(text: str) -> Output:
             _of_rccl(found[-1:], is_complete=False)
         return _of_rccl(found, is_complete=text.endswith("\n"))
     except NOT_THEIRS as error:
-        raise UnreadableOutput(1 + len(found), why_not(error)) from None
+        raise nccl.UnreadableOutput(1 + len(found), why_not(error)) from None
 
 
-def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> Output:
+def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> nccl.Output:
     if not found:
         raise ValueError("it has no whole row")
-    collective, ranks = collective_of(_word(found[0]["name"])), _rccl_ranks(found[0])
-    rows: list[Row] = []
+    collective, ranks = nccl.collective_of(_word(found[0]["name"])), _rccl_ranks(found[0])
+    rows: list[nccl.Row] = []
     for one in found:
-        if (collective_of(_word(one["name"])), _rccl_ranks(one)) != (collective, ranks):
+        if (nccl.collective_of(_word(one["name"])), _rccl_ranks(one)) != (collective, ranks):
             raise ValueError("its rows are of different collectives")
-        judge, size = RowChecker(collective, ranks), whole_number(one["size"])
+        judge, size = nccl.RowChecker(collective, ranks), whole_number(one["size"])
         figures = _rccl_figures(one)
         judge.check(size, figures)
-        name = HALVES[whole_number(one["inPlace"])]
+        name = nccl.HALVES[whole_number(one["inPlace"])]
         earlier = rows[-1] if rows else None
-        type_, redop = one["type"], known_redop(one["redop"])
-        if size % type_bytes(type_):
+        type_, redop = one["type"], nccl.known_redop(one["redop"])
+        if size % nccl.type_bytes(type_):
             raise ValueError(f"{size} bytes are no whole number of {type_}")
         head = (size, None, type_, redop, None)
         if name == "in_place" and earlier and _is_first_half(earlier, head):
-            rows[-1] = Row(*head, earlier.out_of_place, figures.half())
+            rows[-1] = nccl.Row(*head, earlier.out_of_place, figures.half())
         else:
             pair = (figures.half(), None) if name == "out_of_place" else (None, figures.half())
-            rows.append(Row(*head, *pair))
-    return Output(collective, ranks, tuple(rows), is_complete)
+            rows.append(nccl.Row(*head, *pair))
+    return nccl.Output(collective, ranks, tuple(rows), is_complete)
 
 
-def _is_first_half(row: Row, head: tuple[Any, ...]) -> bool:
+def _is_first_half(row: nccl.Row, head: tuple[Any, ...]) -> bool:
     return row.in_place is None and (row.size, None, row.type, row.redop, None) == head
 
 
@@ -100,10 +90,10 @@ def _rccl_ranks(one: Mapping[str, Any]) -> int:
     return ranks
 
 
-def _rccl_figures(one: Mapping[str, Any]) -> Figures:
+def _rccl_figures(one: Mapping[str, Any]) -> nccl.Figures:
     wrong = one["wrong"]
-    count = None if wrong == "N/A" else int(Printed.parse(wrong).value)
-    return Figures(printed(one["time"]), printed(one["algBw"]), printed(one["busBw"]), count)
+    count = None if wrong == "N/A" else int(nccl.Printed.parse(wrong).value)
+    return nccl.Figures(printed(one["time"]), printed(one["algBw"]), printed(one["busBw"]), count)
 
 
 def _word(text: object) -> str:
