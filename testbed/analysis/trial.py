@@ -144,19 +144,16 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     )
 
 
+_PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}
 _V = TypeVar("_V", float, float | str)
 
 
 def _in_percent(values: Mapping[str, _V]) -> dict[str, _V]:
     """Return values in the units of their metrics; the log, as what computes them, has shares."""
     return {
-        name: value * 100 if not isinstance(value, str) and _is_percent(name) else value
+        name: value * 100 if not isinstance(value, str) and name in _PERCENTAGES else value
         for name, value in values.items()
     }
-
-
-def _is_percent(metric: str) -> bool:
-    return metric in METRICS and METRICS[metric].unit == "%"
 
 
 def _readings(events: Sequence[Event]) -> dict[str, tuple[float, MetricDefinition]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed.analysis.summary import Summary
 from testbed.errors import LabError, UsageError
 from testbed.events import Event
+from testbed.files import replace_file
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
 from testbed.report.short_arm_names import shortened
@@ -23,8 +22,12 @@ def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> li
         raise UsageError(f"{folder} is not a directory", hint="move it away")
     try:
         folder.mkdir(exist_ok=True)
-        files = (file for one in drawings(shortened(summary), events) for file in _files(one))
-        return [_write(folder / name, content) for name, content in files]
+        written = []
+        for drawing in drawings(shortened(summary), events):
+            for name, content in _files(drawing):
+                replace_file(folder / name, content)
+                written.append(folder / name)
+        return written
     except OSError as error:
         hint = "free space on the disk, or take a copy of the run that is yours"
         raise LabError(
@@ -42,17 +45,3 @@ def _files(drawing: Drawing) -> Iterator[tuple[str, bytes]]:
     for row in drawing.rows:
         rows.writerow(round(cell, 9) if isinstance(cell, float) else cell for cell in row)
     yield f"{drawing.name}.csv", table.getvalue().encode()
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write a whole file into the place of whatever was there, following no link."""
-    descriptor, draft = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink()
-        raise
-    return path
