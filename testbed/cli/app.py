@@ -115,8 +115,8 @@ app = typer.Typer(
 
 
 def argument(metavar: str | None, help_: str, complete: completion.Names | None = None) -> Any:
-    """Declare an argument of a command, whose default is not shown."""
-    return typer.Argument(metavar=metavar, help=help_, autocompletion=complete, show_default=False)
+    """Declare an argument of a command: its name, help text and completion."""
+    return typer.Argument(metavar=metavar, help=help_, autocompletion=complete)
 
 
 ExperimentFile = Annotated[
