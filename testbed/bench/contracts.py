@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
@@ -34,8 +34,8 @@ class Transport(Protocol):
     def quiet(self) -> bool:
         """Return whether the idle line is up and holds no unread bytes.
 
-        False before an exchange means that somebody hung up or that an old answer came late:
-        nothing may be sent on this line any more.
+        False before an exchange means that the other side hung up or that an old answer came
+        late: nothing may be sent on this line any more.
         """
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ Tracer = Callable[[str, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who answered: the parts of `*IDN?` or of an inventory query."""
+    """Which instrument answered: the parts of `*IDN?` or of an inventory query."""
 
     maker: str
     model: str
@@ -79,18 +79,25 @@ class Applied:
     """Orders that the switch reports as refused, by ingress, in its own words."""
 
 
-class OpticalSwitch(Protocol):
-    """An optical circuit switch. Every call takes the instrument's lock and has a deadline."""
+class Instrument(Protocol):
+    """An instrument of the bench. Every call takes its lock and has a deadline."""
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line, check the identity that answers and read its ports or channels."""
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask for its identity."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves light, losses and outlets as they are."""
+
+
+class OpticalSwitch(Instrument, Protocol):
+    """An optical circuit switch."""
 
     @property
     def capabilities(self) -> Capabilities:
         """Return what the switch can do; known once it was opened."""
-
-    def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check who answers and learn the ports."""
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask for its identity."""
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not.
@@ -117,18 +124,9 @@ class OpticalSwitch(Protocol):
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
         """Read the light at ports, each of which has an entry; one without a monitor says so."""
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
 
-
-class PowerUnit(Protocol):
+class PowerUnit(Instrument, Protocol):
     """A switched power unit; each outlet feeds one host."""
-
-    def open(self, deadline: Deadline) -> Identity:
-        """Open the line and check who answers."""
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask for its identity."""
 
     def is_on(self, outlet: str, deadline: Deadline) -> bool:
         """Read back one outlet."""
@@ -136,18 +134,9 @@ class PowerUnit(Protocol):
     def turn(self, outlet: str, on: bool, deadline: Deadline) -> None:
         """Switch one outlet and return when the unit says it is done."""
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all outlets as they are."""
 
-
-class Attenuator(Protocol):
+class Attenuator(Instrument, Protocol):
     """A variable optical attenuator; each channel has a fibre through it and a shutter."""
-
-    def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check who answers and learn what each channel can do."""
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask for its identity."""
 
     def attenuation(self, channel: int, deadline: Deadline) -> float:
         """Read back what a channel takes from the light, in dB; its shutter does not count."""
@@ -165,68 +154,15 @@ class Attenuator(Protocol):
     def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
         """Open or close the shutter of a channel and return when it reads back so."""
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves attenuation and shutters as they are."""
 
-
-class PowerMeter(Protocol):
+class PowerMeter(Instrument, Protocol):
     """An optical power meter; each channel sees the light of one tapped fibre."""
-
-    def open(self, deadline: Deadline) -> Identity:
-        """Open the line and check who answers."""
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask for its identity."""
 
     def power(self, channel: int, deadline: Deadline) -> Reading:
         """Measure now: a level, or that the meter sees no light."""
 
     def wavelength(self, channel: int, deadline: Deadline) -> float:
         """Return the wavelength in nm for which a channel's readings are right."""
-
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
-
-
-class SwitchDriver(Protocol):
-    """How a switch driver is made, before any line is opened.
-
-    `ports` are the ports it may move light on, `identity` the serial number that must answer
-    (None accepts any), `options` the dataclass that the driver's `Kind` names. Where that names an
-    `element`, the driver also takes `beside`: one that is there for the same controller.
-    """
-
-    def __call__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: Any,
-        tracer: Tracer,
-    ) -> OpticalSwitch: ...
-
-
-class PowerDriver(Protocol):
-    """How a power driver is made: as a switch driver, but its outlets are not numbered ports."""
-
-    def __call__(
-        self, name: str, resource: str, identity: str | None, options: Any, tracer: Tracer
-    ) -> PowerUnit: ...
-
-
-class ChannelDriver(Protocol):
-    """How a driver of an attenuator or a power meter is made: `channels` are those it may use."""
-
-    def __call__(
-        self,
-        name: str,
-        resource: str,
-        channels: frozenset[int],
-        identity: str | None,
-        options: Any,
-        tracer: Tracer,
-    ) -> Attenuator | PowerMeter: ...
 
 
 EXIT_MARK = b"\0"

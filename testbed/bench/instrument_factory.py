@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from testbed.bench.characterisation import options_of
-from testbed.bench.contracts import Attenuator, OpticalSwitch, PowerMeter, PowerUnit, Tracer
+from testbed.bench.contracts import Instrument, Tracer
 from testbed.plugins import kind
 from testbed.resource import place
 from testbed.schema import Lab
-
-Instrument = OpticalSwitch | PowerUnit | Attenuator | PowerMeter
-
 
 _CONNECT, _ANSWER, _QUESTIONS = 2.0, 2.0, 2
 """What limits of opening reckon with: seconds for a line, for an answer, and answers waited for."""
@@ -31,9 +28,13 @@ def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
 def make_instrument(
     lab: Lab, name: str, tracer: Tracer, others: Mapping[str, Instrument] = {}
 ) -> Instrument:
-    """Return the driver of an instrument, which may use what the lab file lets it use.
+    """Make the driver of an instrument, with no line opened yet.
 
-    Where one of the `others` is behind the same controller, the two share its line.
+    A driver is called with `name, resource, ports, identity, options, tracer`. `ports` are the
+    ports or channels that the lab file lets it use; the driver of a power unit takes none.
+    `identity` is the serial number that must answer (None accepts any), `options` the dataclass
+    that the driver's `Kind` names. Where one of the `others` is behind the same controller, the
+    driver also takes it as `beside`, and the two share its line.
     """
     spec = lab.instruments()[name]
     at = place(spec.resource)

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
-from testbed.bench.instrument_factory import Instrument, make_instrument
+from testbed.bench import contracts
+from testbed.bench.instrument_factory import make_instrument
 from testbed.bench.lease_resources import box_of, is_exclusive
 from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline
@@ -23,30 +23,29 @@ class InstrumentSet:
     """The instruments that one run has opened, by role and name."""
 
     def __init__(self, lab: Lab, run: RunDirectory, log: EventLog) -> None:
-        self.switches: dict[str, OpticalSwitch] = {}
-        self.units: dict[str, PowerUnit] = {}
-        self.attenuators: dict[str, Attenuator] = {}
-        self.meters: dict[str, PowerMeter] = {}
+        self.switches: dict[str, contracts.OpticalSwitch] = {}
+        self.units: dict[str, contracts.PowerUnit] = {}
+        self.attenuators: dict[str, contracts.Attenuator] = {}
+        self.meters: dict[str, contracts.PowerMeter] = {}
         self._lab = lab
         self._run = run
         self._log = log
-        self._all: dict[str, Instrument] = {}
+        self._all: dict[str, contracts.Instrument] = {}
         self._locks: list[InstrumentLock] = []
         self._transcripts: dict[str, Transcript] = {}
 
-    def open(self, names: Sequence[str], deadline: Deadline) -> dict[str, Identity]:
+    def open(self, names: Sequence[str], deadline: Deadline) -> dict[str, contracts.Identity]:
         """Open instruments in parallel, log and return their identities; lock exclusive lines.
 
-        Raise BusyError when somebody has such a line, InstrumentError when one does not answer.
+        Raise BusyError when another run has such a line, InstrumentError when one does not answer.
         """
         lab = self._lab
         for box, name in {box_of(lab, n): n for n in names if is_exclusive(lab, n)}.items():
             if all(lock.resource != box for lock in self._locks):
                 self._locks.append(InstrumentLock(name, box, self._run.id))
         for name in names:
-            self._transcripts[name] = Transcript(
-                self._run.wire(name), name, partial(self._log_retry, name)
-            )
+            log_retry = partial(self._log_retry, name)
+            self._transcripts[name] = Transcript(self._run.wire(name), name, log_retry)
         for name in names:
             self._make(name)
         opened = run_parallel(lambda name: self._all[name].open(deadline), list(names))
@@ -78,7 +77,7 @@ class InstrumentSet:
     def _log_retry(self, name: str, why: str) -> None:
         self._log.append("retry", name, what="a read", why=why)
 
-    def _log_identity(self, name: str, identity: Identity) -> None:
+    def _log_identity(self, name: str, identity: contracts.Identity) -> None:
         data = asdict(identity)
         if name in self.switches:
             data["settle"] = self.switches[name].capabilities.settle

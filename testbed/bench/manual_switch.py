@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from testbed.bench.characterisation import options_of
 from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.conformance_probe import Probe, probed_sides, spare_ports
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, read_rows
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.endpoints import ports_of
-from testbed.bench.instrument_factory import opening_seconds
+from testbed.bench.instrument_factory import make_instrument, opening_seconds
 from testbed.bench.lease_resources import box_of, is_exclusive
 from testbed.bench.manual_lease import LeasedPorts, leased_ports
 from testbed.bench.multi_switch_change import (
@@ -34,7 +34,6 @@ from testbed.fabric.card import Card
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import CrossConnect, HostEnds
 from testbed.fabric.device import State
-from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
@@ -249,15 +248,12 @@ def open_manual_switch(
     on_wait: Callable[[str], None] = _ignore,
 ) -> Iterator[ManualSwitch]:
     """Open a switch of a lab; with `force` change also ports that others have leased."""
-    spec = lab.switches[name]
     with ExitStack() as stack:
         if is_exclusive(lab, name) and not force:
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
-        make = kind("drivers", spec.driver).load()
-        options = options_of(lab, name)
         transcript = Transcript()
         stack.callback(transcript.close)
-        switch = make(name, spec.resource, spec.usable, spec.identity, options, transcript)
+        switch: Any = make_instrument(lab, name, transcript)
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
         yield ManualSwitch(
