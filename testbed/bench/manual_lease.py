@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from testbed.bench.contracts import Identity
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.lease_resources import part_of, ports_among
-from testbed.bench.reported_identities import ReportedIdentities
+from testbed.bench.lease_resources import part_of
+from testbed.bench.permission import Guard
 from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
@@ -17,17 +18,13 @@ from testbed.record.rundir import RunDirectory
 from testbed.schema import Lab
 
 
-def _permit_all() -> None:
-    """Permit changes of ports that others have leased: a person forces them."""
-
-
 @dataclass(frozen=True, slots=True)
 class LeasedPorts:
     """Ports that are leased while a person changes their circuits."""
 
     journal: Journal
-    may_move: Callable[[], None] = _permit_all
-    """Raises BusyError once the lease is lost."""
+    may_move: Callable[[], None] = lambda: None
+    """Raises BusyError once the lease is lost; permits all where a person forces the change."""
     leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
     """Returns the ports that are leased to others, who may change them."""
 
@@ -48,30 +45,21 @@ def leased_ports(
 ) -> Iterator[LeasedPorts]:
     """Lease ports of a switch while they are changed, with the journal of `run`.
 
-    Without `leases` they are taken whoever has them. Raise BusyError with who has them. They stay
-    leased where an undo is left.
+    Without `leases` they are taken whatever run has them. Raise BusyError with the run that has
+    them. They stay leased where an undo is left.
     """
     with closing(Journal(run.journal)) as journal:
         if leases is None:
             yield LeasedPorts(journal)
             return
-        reported = ReportedIdentities(lab)
-        reported.instrument(name, identity)
+        guard = Guard(lab)
+        guard.answered.instrument(name, identity)
         wanted = frozenset[Resource]().union(*(part_of(lab, name, str(port)) for port in ports))
-        wanted |= reported.resources(wanted)
+        wanted |= guard.answered.resources(wanted)
         lease = leases.take(wanted, "testbed switch", run)
-        boxes = {resource.box for resource in wanted}
-
-        def may_move() -> None:
-            for box in boxes:
-                lease.check(box, ())
-
-        def leased_elsewhere(some: frozenset[int]) -> frozenset[int]:
-            return ports_among(
-                lab, name, some, lease.held_by_others(), reported.keys_of_instrument(name)
-            )
-
+        guard.hold(lease)
+        held_by_others = partial(guard.held_by_others, name)
         try:
-            yield LeasedPorts(journal, may_move, leased_elsewhere)
+            yield LeasedPorts(journal, partial(guard.check, name, ports), held_by_others)
         finally:
             lease.end(run.journal)
