@@ -20,6 +20,7 @@ from testbed.bench.multi_switch_change import (
     ForeignCircuitsLost,
     PlannedChange,
     change_all,
+    is_rolled_back,
     not_all_back,
 )
 from testbed.bench.orphaned_circuits import OrphanedCircuits
@@ -273,8 +274,7 @@ class Fabric:
             owner,
             circuits=sorted(map(str, wanted)),
             reason=str(error),
-            rolled_back=isinstance(error, ForeignCircuitsLost)
-            or not isinstance(error, UnsafeError),
+            rolled_back=is_rolled_back(error),
         )
 
 

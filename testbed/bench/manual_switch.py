@@ -26,10 +26,11 @@ from testbed.bench.multi_switch_change import (
     PlannedChange,
     VerifiedChange,
     change_all,
+    is_rolled_back,
     take_back_verified,
 )
 from testbed.clock import Deadline, now
-from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
+from testbed.errors import InstrumentError, NotKnown, TestbedError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import CrossConnect, HostEnds
@@ -182,13 +183,9 @@ class ManualSwitch:
                 take_back_verified(
                     move, InstrumentError(self.name, f"it was verified, and now {problem}")
                 )
-        except ForeignCircuitsLost:  # all of ours was rolled back
-            undo.settle()
-            raise
-        except UnsafeError:
-            raise
-        except TestbedError:  # all was rolled back; after any other error that is unknown
-            undo.settle()
+        except TestbedError as error:  # after any other error the outcome is unknown
+            if is_rolled_back(error):
+                undo.settle()
             raise
         undo.settle()
         if words := move.crossbar.others_gone():
@@ -227,10 +224,8 @@ class ManualSwitch:
     ) -> PlannedChange:
         """Plan the change of the named ports from our circuits there to the wanted ones."""
         ports = frozenset(named) | frozenset(named.values())
-        if self._switch.capabilities.positions:
-            ports = self.lab.switches[
-                self.name
-            ].usable  # such a switch moves as a whole, and this one is held by us
+        if self._switch.capabilities.positions:  # it moves as a whole, and is leased as a whole
+            ports = self.lab.switches[self.name].usable
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
         crossbar.on_wait(self.on_wait)

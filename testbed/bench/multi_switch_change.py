@@ -65,6 +65,11 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
     return [VerifiedChange(*pair) for pair in zip(applied, verified, strict=True)]
 
 
+def is_rolled_back(error: TestbedError) -> bool:
+    """Return whether a change that failed with this error left nothing of itself behind."""
+    return isinstance(error, ForeignCircuitsLost) or not isinstance(error, UnsafeError)
+
+
 def take_back_verified(move: PlannedChange, error: InstrumentError) -> NoReturn:
     """Roll back a verified change, since its switch contradicts it; always raise."""
     move.crossbar.forget_lag()
