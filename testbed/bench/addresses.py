@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from threading import Lock
 
 from testbed.clock import Deadline, bounded
 from testbed.resource import Tcp, Tty, place
@@ -28,7 +27,6 @@ _AT_A_TIME = 32
 _LAN = re.compile(r"TCPIP\d*::(?P<host>[^:]+|\[[^\]]+\])(?P<rest>::.*)", re.IGNORECASE)
 
 _known: dict[str, tuple[str, ...]] = {}
-_lock = Lock()
 
 
 @cache
@@ -75,10 +73,8 @@ def look_up(hosts: Iterable[str]) -> None:
 def _numeric(host: str, deadline: Deadline | None = None) -> tuple[str, ...]:
     """Return the numeric addresses of a host; its name where the name service knows none."""
     host = host.lower()
-    if host not in _known:
-        found = _looked_up(host, deadline or Deadline.after(_LIMIT))
-        with _lock:
-            _known.setdefault(host, found)
+    if host not in _known:  # of two threads that ask at once, both use what the first one found
+        _known.setdefault(host, _looked_up(host, deadline or Deadline.after(_LIMIT)))
     return _known[host]
 
 

@@ -200,7 +200,7 @@ class Bench:
     def drop_host(self, name: str) -> None:
         """Close the link to a host that does not answer, without waiting for it."""
         if host := self.hosts.pop(name, None):
-            host.drop()
+            host.link.close()
 
     def drop_cut_hosts(self) -> None:
         """Drop the agents of hosts whose power we cut: they ended with everything else there."""

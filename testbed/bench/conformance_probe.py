@@ -60,8 +60,7 @@ class Probe:
         self._ports = {*ingress, *egress}
         self._has_moved = False
         """Whether the switch has ever reported a new circuit as not yet in order."""
-        found = self._ours()
-        if found:
+        if found := self._ours():
             carried = ", ".join(f"{i}→{e}" for i, e in sorted(found.items()))
             raise BusyError(f"the ports carry circuits: {carried}", hint="name ports that are dark")
 
@@ -70,8 +69,13 @@ class Probe:
 
         Raise UnsafeError when the ports could not be darkened again.
         """
-        identity = asdict(self._switch.identify(self._soon()))
-        undo = self._journal_darkness()
+        identity = asdict(self._switch.identify(Deadline.after(_LIMIT)))
+        undo = self._journal.record_undo(
+            "circuits",
+            start={self._name: []},
+            ports={self._name: sorted(self._ports)},
+            made={self._name: sorted(product(self._in, self._out))},
+        )
         try:
             behaviours = self._behaviours(on_progress)
             on_progress(f"timing {MOVES} changes")
@@ -80,15 +84,6 @@ class Probe:
             self._darken()
             self._journal.settle(undo)
         return Card(label, utc(), driver, identity, behaviours, timings)
-
-    def _journal_darkness(self) -> int:
-        """Write the undo of the whole script to the disk."""
-        return self._journal.record_undo(
-            "circuits",
-            start={self._name: []},
-            ports={self._name: sorted(self._ports)},
-            made={self._name: sorted(product(self._in, self._out))},
-        )
 
     def _behaviours(self, on_progress: Callable[[str], None]) -> dict[str, str]:
         (i, j), (e, f) = self._in, self._out
@@ -112,13 +107,13 @@ class Probe:
     def _outcome(self, before: State, change: Change) -> str:
         """Make a change and return its outcome, in words that do not name ports."""
         try:
-            words = self._refusal(self._apply(change))
+            words = "refused in part" if self._apply(change).refused else ""
         except Rejected:
             words = "refused"
         except UsageError:
             return "not sent: no such list"
         except InstrumentError as error:
-            words = f"{type(error).__name__}"
+            words = type(error).__name__
         shown = self._ours()
         kept = {i: e for i, e in before.items() if change.removes.get(i) != e}
         wanted = {**kept, **change.adds}
@@ -130,10 +125,6 @@ class Probe:
         displaced = [pair for pair in before.items() if pair not in shown.items()]
         part = "moved" if displaced and len(moved) == len(change.adds) else "done in part"
         return f"{words or 'accepted'}, {part}"
-
-    @staticmethod
-    def _refusal(applied: Applied) -> str:
-        return "refused in part" if applied.refused else ""
 
     def _timings(self) -> dict[str, Timing]:
         measured: dict[str, list[float]] = {}
@@ -191,7 +182,7 @@ class Probe:
 
     def _apply(self, change: Change) -> Applied:
         self._may_move()
-        return self._switch.apply(change, self._soon())
+        return self._switch.apply(change, Deadline.after(_LIMIT))
 
     def _darken(self) -> None:
         try:
@@ -203,12 +194,8 @@ class Probe:
             raise UnsafeError(f"the probed ports still carry {left}", hint="disconnect them")
 
     def _ours(self) -> dict[int, int]:
-        state = self._switch.state(self._soon())
+        state = self._switch.state(Deadline.after(_LIMIT))
         return {i: e for i, e in state.items() if {i, e} & self._ports}
-
-    @staticmethod
-    def _soon() -> Deadline:
-        return Deadline.after(_LIMIT)
 
 
 def spare_ports(

@@ -61,42 +61,36 @@ class BenchHost:
             hint = f"does {spec.python} run there?"
             raise HostError(name, f"its agent did not start: {said[0]}", hint=hint) from error
         self.link = AgentLink(name, channel, listener)
-        self.facts: Mapping[str, Any] = self._greet(run, deadline)
+        try:
+            self.facts = self._greet(run, deadline)
+        except HostError:
+            self.link.close()
+            raise
         self.link.keep_alive(PATIENCE)
         self.identity_ports: Mapping[str, int] = {}
 
     def _greet(self, run: str, deadline: Deadline) -> Mapping[str, Any]:
-        """Return the agent's facts about itself and the host; `leftovers` are of dead agents."""
+        """Return the agent's facts about itself and the host; `leftovers` are of dead agents.
+
+        Raise HostError where the host cannot take part.
+        """
         interfaces = {name: port.interface for name, port in self.spec.ports.items()}
-        try:
-            facts: Mapping[str, Any] = self.link.ask(
-                "hello",
-                deadline,
-                run=run,
-                host=self.name,
-                patience=PATIENCE,
-                interfaces=interfaces,
-            ).value
-        except HostError:
-            self.link.close()
-            raise
+        about = {"run": run, "host": self.name, "patience": PATIENCE, "interfaces": interfaces}
+        facts: Mapping[str, Any] = self.link.ask("hello", deadline, **about).value
         version = tuple(int(part) for part in facts["python"].split(".")[:2])
         if version < _OLDEST_PYTHON:
-            self.link.close()
             raise HostError(
                 self.name,
                 f"its {self.spec.python} is Python {facts['python']}, older than 3.9",
                 hint="name a newer one as `python:` in the lab file",
             )
         if not facts["numpy"]:
-            self.link.close()
             raise HostError(
                 self.name,
                 f"its {self.spec.python} has no NumPy",
                 hint="install it there, or name another `python:` in the lab file",
             )
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
-            self.link.close()
             raise ChangesLeftOnHost(
                 self.name,
                 f"what a dead agent left cannot be taken back: {', '.join(left)}",
@@ -252,6 +246,3 @@ class BenchHost:
         if left:
             raise HostError(self.name, f"not taken back: {', '.join(left)}")
 
-    def drop(self) -> None:
-        """Close the link to a host that no longer answers."""
-        self.link.close()

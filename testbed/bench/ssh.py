@@ -62,13 +62,11 @@ def whereabouts(target: str) -> tuple[str, int, str]:
 
     The last is empty where it is reached directly.
     """
-    connection = fabric.Connection(target)
-    behind, through = connection.gateway, []
-    while behind is not None:
-        is_host = isinstance(behind, fabric.Connection)
-        through.append(f"{behind.host}:{behind.port}" if is_host else str(behind))
-        behind = behind.gateway if is_host else None
-    return connection.host, connection.port, " through ".join(through)
+    first, *behind = _hops(fabric.Connection(target))
+    through = [f"{hop.host}:{hop.port}" for hop in behind]
+    if (command := [first, *behind][-1].gateway) is not None:
+        through.append(str(command))
+    return first.host, first.port, " through ".join(through)
 
 
 def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:
@@ -137,11 +135,8 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
     hops = _hops(connection)
     for hop in hops:
         hop.connect_timeout = limit
-        hop.connect_kwargs = {
-            **hop.connect_kwargs,
-            "banner_timeout": limit,
-            "auth_timeout": limit,
-        }
+        limits = {"banner_timeout": limit, "auth_timeout": limit}
+        hop.connect_kwargs = {**hop.connect_kwargs, **limits}
         hop.client = _strict_client(hop)
     try:
         connection.open()
