@@ -70,7 +70,7 @@ class CircuitUndo:
 
     def _subscribe(self, crossbars: Iterable[Crossbar]) -> None:
         for crossbar in crossbars:
-            crossbar.on_unrequested(self._add)
+            crossbar.callbacks.on_unrequested = self._add
 
     def _add(self, switch: str, astray: CrossPairs) -> None:
         """Journal cross-connects that a switch made instead of those that were commanded."""

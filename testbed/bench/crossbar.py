@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
 from testbed.bench.light_check import LightCheck
-from testbed.bench.ownership import CrossPairs, ForeignCircuits, OwnedPorts
+from testbed.bench.ownership import ForeignCircuits, OwnedPorts
 from testbed.bench.read_back_lag import ReadBackLag
 from testbed.bench.rollback import REST_LIMIT, Rollback, RollbackTarget
 from testbed.bench.verification import Verification, Verified, WallTime
@@ -57,25 +57,21 @@ class Crossbar:
         """`added` returns how many dB the testbed has an attenuator take in a fibre for now."""
         self.name = name
         self.start: State = {}
-        self.answer_lost: Callable[[str, str], None] = lambda switch, why: None
-        """Called with the switch and the reason when a read replaced a lost answer."""
         self.was_unknown = False
         """Whether the state before is unknown, since the switch cannot be read."""
         self._switch = switch
         self._limits = limits
         self._clock = clock
         self._ours = OwnedPorts(name, ports, wiring)
-        self.foreign = ForeignCircuits(self._ours)
+        self.callbacks = self._ours.callbacks
+        self._foreign = ForeignCircuits(self._ours)
         self._verification = Verification(name, switch, clock)
         self._lag = ReadBackLag()
-        self._light = LightCheck(
-            name, switch, limits, self._ours.senders, self._ours.receivers, added
-        )
+        self._light = LightCheck(self._ours, switch, limits, added)
         self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
         self._is_doubted = False
         """Whether the outcome of the last change is in forget, and not yet undone for certain."""
         self._commanded_at = 0.0
-        self._may_move: Callable[[], None] = lambda: None
         self._before: State = {}
         """What was ours before the last command."""
         self._planned: tuple[State, State] = ({}, {})
@@ -92,21 +88,6 @@ class Crossbar:
     def ports(self) -> frozenset[int]:
         """Return the ports that the plan uses, and those that a positional switch moves along."""
         return self._ours.ports
-
-    def on_unrequested(self, callback: Callable[[str, CrossPairs], None]) -> None:
-        """Call `callback` at once with cross-connects made instead of those commanded.
-
-        They count as ours and are removed again.
-        """
-        self._ours.on_unrequested = callback
-
-    def permit(self, may_move: Callable[[], None]) -> None:
-        """Call `may_move` before any order: it raises BusyError once our lease is lost."""
-        self._may_move = self._rollback.may_move = may_move
-
-    def on_wait(self, callback: Callable[[str], None]) -> None:
-        """Call `callback` with a sentence when the outcome of a change takes long to verify."""
-        self._rollback.on_wait = callback
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Adopt the circuits on our ports as the state to restore at the end.
@@ -186,7 +167,7 @@ class Crossbar:
         """
         self._before = self._ours.of(state)
         self._ours.made |= set(change.adds.items())
-        self.foreign.note(state, change)
+        self._foreign.note(state, change)
         expected = self._ours.on_ports(after(state, change))
         self._commanded_at = self._clock.now()
         applied = self._send(change, expected, deadline)
@@ -225,12 +206,12 @@ class Crossbar:
         }
 
     def forget_lag(self) -> None:
-        """Forget the observed read-back lag: the switch has forget_lag it."""
+        """Forget the observed read-back lag: the switch has contradicted it."""
         self._lag.forget()
 
     def others_gone(self) -> str:
         """Return in words the foreign circuits that the last change removed; empty for none."""
-        return self.foreign.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
+        return self._foreign.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
 
     def accept(self) -> None:
         """Let the state planned last be what `check` expects.
@@ -266,7 +247,7 @@ class Crossbar:
 
     def _send(self, change: Change, expected: State, deadline: Deadline) -> Applied:
         """Send a change; replace a lost answer by a read."""
-        self._may_move()
+        self.callbacks.may_move()
         began = now()
         try:
             return self._switch.apply(change, deadline)
@@ -275,7 +256,7 @@ class Crossbar:
                 state = self._switch.state(deadline)
                 if self._ours.on_ports(state) == expected:
                     why = str(lost.args[0]).removeprefix(f"{self.name}: ")
-                    self.answer_lost(self.name, why)
+                    self.callbacks.on_lost_answer(self.name, why)
                     return Applied(began, now(), now(), state)
             raise
 

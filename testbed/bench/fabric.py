@@ -96,10 +96,11 @@ class Fabric:
         limits = self._limits.get(name, NO_LIMITS)
         around = (self._wiring, limits, self._clock, self._added)
         crossbar = make(name, self._switches[name], ports, *around)
-        crossbar.permit(lambda: self._leased.check(name, crossbar.ports))
-        crossbar.answer_lost = self._note_lost_answer
-        crossbar.foreign.leased_elsewhere = partial(self._leased.held_by_others, name)
-        crossbar.on_wait(partial(self._note, name))
+        callbacks = crossbar.callbacks
+        callbacks.may_move = lambda: self._leased.check(name, crossbar.ports)
+        callbacks.leased_elsewhere = partial(self._leased.held_by_others, name)
+        callbacks.on_wait = partial(self._note, name)
+        callbacks.on_lost_answer = self._note_lost_answer
         return crossbar
 
     def _note(self, switch: str, text: str) -> None:

@@ -245,4 +245,3 @@ class BenchHost:
             self.link.close()
         if left:
             raise HostError(self.name, f"not taken back: {', '.join(left)}")
-

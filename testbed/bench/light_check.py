@@ -5,42 +5,29 @@ Only receivers with a limit are measured: a change that leads no light to one re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from testbed.bench.contracts import OpticalSwitch
+from testbed.bench.ownership import OwnedPorts
 from testbed.clock import Deadline
 from testbed.errors import LabError
 from testbed.fabric.change import Change, after
-from testbed.fabric.circuits import HostPort, SwitchPort
+from testbed.fabric.circuits import SwitchPort
 from testbed.fabric.device import State
 from testbed.fabric.light import LightLimits, LightRefused, Overload
 from testbed.fabric.reading import Readings
 
-Ends = Mapping[int, HostPort]
-"""The host ports behind some ports of a switch."""
 
-
+@dataclass(frozen=True, slots=True)
 class LightCheck:
-    """The limits of the light at one switch.
+    """The limits of the light at one switch."""
 
-    `added` returns how many dB the testbed has added to a fibre's attenuator for a while.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        switch: OpticalSwitch,
-        limits: LightLimits,
-        sources: Ends,
-        receivers: Ends,
-        added: Callable[[SwitchPort], float],
-    ) -> None:
-        self._name = name
-        self._switch = switch
-        self._limits = limits
-        self._sources = sources
-        self._receivers = receivers
-        self._added = added
+    _ours: OwnedPorts
+    _switch: OpticalSwitch
+    _limits: LightLimits
+    _added: Callable[[SwitchPort], float]
+    """Returns how many dB the testbed has added to a fibre's attenuator for a while."""
 
     def allow(self, state: State, change: Change, deadline: Deadline) -> None:
         """Raise LabError when a change could break a limit, with a hint at the remedy."""
@@ -50,7 +37,7 @@ class LightCheck:
         if not (change and asked):
             return
         readings = self._readings(asked & can.monitored & can.ingress, deadline)
-        returns = {i: self._added(SwitchPort(self._name, i)) for i in asked}
+        returns = {i: self._added(SwitchPort(self._ours.name, i)) for i in asked}
         try:
             self._limits.check(state, there, readings, can, returns)
         except LightRefused as error:
@@ -71,22 +58,22 @@ class LightCheck:
         """
         new = dict(change.adds.items() & shown.items())
         for overload in self.look(new, deadline):
-            raise LabError(f"{self._name}: {self.words(overload)}", hint=_TOO_BRIGHT)
+            raise LabError(f"{self._ours.name}: {self.words(overload)}", hint=_TOO_BRIGHT)
 
     def words(self, overload: Overload) -> str:
         """Return an overload in words, with the receiver behind the port."""
-        return f"{overload}; {self._receivers.get(overload.egress, _UNWIRED)} is behind it"
+        return f"{overload}; {self._ours.receivers.get(overload.egress, _UNWIRED)} is behind it"
 
     def _readings(self, ports: frozenset[int] | set[int], deadline: Deadline) -> Readings:
         return self._switch.power(sorted(ports), deadline) if ports else {}
 
     def _refusal(self, error: LightRefused) -> LabError:
-        behind = self._receivers.get(error.port, _UNWIRED)
+        behind = self._ours.receivers.get(error.port, _UNWIRED)
         hint = error.settles
         if error.source:
-            sender = self._sources.get(error.source, "an unwired source")
+            sender = self._ours.senders.get(error.source, "an unwired source")
             hint = f"{sender} sends into port {error.source}: {hint}"
-        return LabError(f"{self._name}: {error}; {behind} is behind it", hint=hint)
+        return LabError(f"{self._ours.name}: {error}; {behind} is behind it", hint=hint)
 
 
 _UNWIRED = "an unwired receiver"

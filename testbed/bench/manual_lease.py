@@ -30,8 +30,8 @@ class LeasedPorts:
 
     def permit(self, crossbar: Crossbar) -> None:
         """Have a crossbar check this lease before each order."""
-        crossbar.permit(self.may_move)
-        crossbar.foreign.leased_elsewhere = self.leased_elsewhere
+        crossbar.callbacks.may_move = self.may_move
+        crossbar.callbacks.leased_elsewhere = self.leased_elsewhere
 
 
 @contextmanager

@@ -228,7 +228,7 @@ class ManualSwitch:
             ports = self.lab.switches[self.name].usable
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
-        crossbar.on_wait(self.on_wait)
+        crossbar.callbacks.on_wait = self.on_wait
         crossbar.adopt(ours, deadline)
         return PlannedChange(crossbar, *crossbar.plan(wanted, deadline))
 

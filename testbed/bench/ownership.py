@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from testbed.bench.contracts import Applied
 from testbed.errors import LabError
@@ -13,6 +14,25 @@ from testbed.fabric.device import State
 
 CrossPairs = frozenset[tuple[int, int]]
 """Cross-connects of one switch, each an ingress and an egress."""
+
+
+@dataclass(slots=True)
+class Callbacks:
+    """What is called while the circuits of one switch are changed; nothing until it is set."""
+
+    may_move: Callable[[], None] = lambda: None
+    """Called before any order; raises BusyError unless our ports are still leased."""
+    on_wait: Callable[[str], None] = lambda text: None
+    """Called with a sentence when the outcome of a change takes long to verify."""
+    on_lost_answer: Callable[[str, str], None] = lambda switch, why: None
+    """Called with the switch and the reason when a read replaced a lost answer."""
+    on_unrequested: Callable[[str, CrossPairs], None] = lambda switch, astray: None
+    """Called at once with cross-connects that the switch made instead of those commanded.
+
+    They count as ours and are removed again.
+    """
+    leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
+    """Returns the ports that are leased to others, who may change them at the same time."""
 
 
 class OwnedPorts:
@@ -29,8 +49,7 @@ class OwnedPorts:
         """Our part of the last read-back; None when it could not be read."""
         self.seen: State | None = None
         """The last read-back, of all ports; None when it failed."""
-        self.on_unrequested: Callable[[str, CrossPairs], None] = lambda switch, astray: None
-        """Called at once with cross-connects that the switch made instead of those commanded."""
+        self.callbacks = Callbacks()
         self._ends = HostEnds(wiring)
         self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self.receivers = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
@@ -60,7 +79,7 @@ class OwnedPorts:
         )
         if astray:
             self.made |= astray
-            self.on_unrequested(self.name, astray)
+            self.callbacks.on_unrequested(self.name, astray)
 
     def named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""
@@ -74,8 +93,6 @@ class ForeignCircuits:
     """The circuits of others on a switch before our last command, away from our ports."""
 
     def __init__(self, ours: OwnedPorts) -> None:
-        self.leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: _NONE
-        """Returns the ports that are leased to others, who may change them at the same time."""
         self._ours = ours
         self._before: State = {}
 
@@ -98,12 +115,9 @@ class ForeignCircuits:
                 seen = look()
                 there |= seen.items()
         gone = dict(self._before.items() - there)
-        theirs = self.leased_elsewhere(frozenset({*gone, *gone.values()}))
+        theirs = self._ours.callbacks.leased_elsewhere(frozenset({*gone, *gone.values()}))
         gone = {i: e for i, e in gone.items() if not {i, e} & theirs}
         instead = {i: seen[i] for i in gone if i in seen}
         words = f", and {self._ours.named(instead)} is there instead" if instead else ""
         named = self._ours.named(gone)
         return f"{named}, which somebody else had made, is gone{words}" if gone else ""
-
-
-_NONE: frozenset[int] = frozenset()

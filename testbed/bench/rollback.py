@@ -7,7 +7,6 @@ measured it must agree, too. Any remaining difference is an UnsafeError.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from testbed.bench.contracts import OpticalSwitch
@@ -57,27 +56,16 @@ class RollbackTarget:
         return Difference.between(self.target, shown)
 
 
+@dataclass(slots=True)
 class Rollback:
     """Restores the ports of one switch to an earlier state."""
 
-    def __init__(
-        self,
-        ours: OwnedPorts,
-        switch: OpticalSwitch,
-        verification: Verification,
-        lag: ReadBackLag,
-        clock: WallTime,
-    ) -> None:
-        self.on_wait: Callable[[str], None] = lambda text: None
-        """Called with the reason for a long wait."""
-        self.may_move: Callable[[], None] = lambda: None
-        """Raises BusyError, before any order, unless our ports are still leased."""
-        self._ours = ours
-        self._switch = switch
-        self._verification = verification
-        self._lag = lag
-        self._clock = clock
-        self._commanded_at = 0.0
+    _ours: OwnedPorts
+    _switch: OpticalSwitch
+    _verification: Verification
+    _lag: ReadBackLag
+    _clock: WallTime
+    _commanded_at: float = 0.0
 
     def go(self, goal: RollbackTarget, deadline: Deadline, *, must_be_stable: bool) -> None:
         """Restore a target state, reading before each attempt, and verify its light.
@@ -126,7 +114,7 @@ class Rollback:
 
     def _announce_wait(self) -> None:
         if (seconds := self._lag.stable_after) >= _LONG:
-            self.on_wait(
+            self._ours.callbacks.on_wait(
                 f"{self._ours.name}: reading for {seconds:.0f} s whether its state is stable, as "
                 "the read-back may be late"
             )
@@ -172,7 +160,7 @@ class Rollback:
         self, goal: RollbackTarget, present: State, back: Change, deadline: Deadline
     ) -> State:
         """Send a change to the switch, and return its read-back."""
-        self.may_move()
+        self._ours.callbacks.may_move()
         goal.added |= back.adds
         goal.removed |= back.removes
         if not goal.doubted:

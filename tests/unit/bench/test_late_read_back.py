@@ -141,6 +141,6 @@ def test_circuits_of_others_lost_during_a_failed_change_are_reported(box):
 
 def test_changed_circuits_on_ports_leased_by_others_are_not_reported(box):
     box.say("ADD (@5,6),(@11,12)")
-    box.crossbar.foreign.leased_elsewhere = lambda ports: ports & {12}
+    box.crossbar.callbacks.leased_elsewhere = lambda ports: ports & {12}
     box.far_end.fault("swept", count=1)
     assert change(box, {1: 7}).crossbar.others_gone() == ""
