@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol
 
@@ -60,35 +60,26 @@ class Permit(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False)
 class Attenuation:
-    """The attenuators and meters in the fibres of a lab.
+    """The attenuators and meters in the fibres of a lab."""
 
-    `through` maps a fibre to the name and channel of its attenuator, `tapped` to its meter's.
-    """
-
-    def __init__(
-        self,
-        attenuators: Mapping[str, Attenuator],
-        through: Mapping[SwitchPort, tuple[str, int]],
-        meters: Mapping[str, PowerMeter],
-        tapped: Mapping[SwitchPort, tuple[str, int]],
-        wiring: Wiring,
-        journal: Journal,
-        permit: Permit,
-    ) -> None:
-        self._permit = permit
-        self._attenuators = attenuators
-        self._through = through
-        self._meters = meters
-        self._tapped = tapped
-        self._wiring = wiring
-        self._journal = journal
-        self._undos: dict[SwitchPort, _Undo] = {}
-        self._lock = Lock()
+    _attenuators: Mapping[str, Attenuator]
+    _through: Mapping[SwitchPort, tuple[str, int]]
+    """The name and channel of each fibre's attenuator."""
+    _meters: Mapping[str, PowerMeter]
+    _tapped: Mapping[SwitchPort, tuple[str, int]]
+    """The name and channel of each fibre's meter."""
+    _wiring: Wiring
+    _journal: Journal
+    _permit: Permit
+    _undos: dict[SwitchPort, _Undo] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
 
     def fibres(self, port: HostPort) -> tuple[SwitchPort, ...]:
         """Return the fibres of a host port that have an attenuator, the one it sends into first."""
-        return attenuated_fibres(port, self._wiring, self._through)
+        ends = (self._wiring[port].tx, self._wiring[port].rx)
+        return tuple(dict.fromkeys(end for end in ends if end in self._through))
 
     def meter(self, port: HostPort) -> Tap | None:
         """Return the tap of the fibre that `add` takes light from; None where it has none."""
@@ -190,11 +181,3 @@ class Attenuation:
     def _settle(self, fibre: SwitchPort) -> None:
         with self._lock:
             self._journal.settle(self._undos.pop(fibre).number)
-
-
-def attenuated_fibres(
-    port: HostPort, wiring: Wiring, through: Mapping[SwitchPort, tuple[str, int]]
-) -> tuple[SwitchPort, ...]:
-    """Return the fibres of a host port that have an attenuator, the one it sends into first."""
-    ends = (wiring[port].tx, wiring[port].rx)
-    return tuple(dict.fromkeys(end for end in ends if end in through))

@@ -72,14 +72,10 @@ class Bench:
         self._log = log
         self._listener = listener
         self.clocks = HostClocks(log)
-        self._token = secrets.token_hex(16)
+        self.token = secrets.token_hex(16)
+        """The run's secret, by which its agents and ranks authenticate each other."""
         self._agents: dict[str, int] = {}
         """By host, the journal entry for what our agent changes there."""
-
-    @property
-    def token(self) -> str:
-        """Return the run's secret, by which its agents and ranks authenticate each other."""
-        return self._token
 
     def hold(self, lease: Lease) -> None:
         """Use a lease; its owner releases it after the bench is closed."""
@@ -145,11 +141,6 @@ class Bench:
         for name, switch in self.switches.items():
             for trouble in troubles_of_light(self.lab, name, switch, names, deadline):
                 self._log.append("health", name, text=trouble)
-
-    def open_host(self, name: str, deadline: Deadline) -> None:
-        """Start one host's agent and set up its network."""
-        self._start_agent(name, deadline)
-        self._set_up(name, deadline)
 
     def reopen_host(self, name: str, deadline: Deadline) -> None:
         """Open a host that is starting: retry until it answers; raise the last error."""
@@ -283,7 +274,7 @@ class Bench:
         others = [other for other in self.hosts.values() if other.name != name]
         self.guard.host(name)
         peers = {a: h for other in others for a, h in other.hardware_addresses().items()}
-        changes = host.set_up_network(peers, self._token, deadline)
+        changes = host.set_up_network(peers, self.token, deadline)
         facts = {"network_changes": changes, **host.facts}
         self.clocks.start(self._log.append("host.ready", name, **facts))
         host.watch_clock(partial(self.clocks.add_offset, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Protocol
 
@@ -23,24 +24,18 @@ class Permit(Protocol):
         """
 
 
+@dataclass(slots=True, eq=False)
 class Power:
     """The outlets that feed hosts. A host without one is refused with UsageError."""
 
-    def __init__(
-        self,
-        units: Mapping[str, PowerUnit],
-        outlets: Mapping[str, Outlet | None],
-        journal: Journal,
-        permit: Permit,
-    ) -> None:
-        self._permit = permit
-        self._units = units
-        self._outlets = outlets
-        self._journal = journal
-        self._undos: dict[str, int] = {}
-        self.cut_hosts: set[str] = set()
-        """Hosts whose power we cut since their agent was last opened: nothing runs there now."""
-        self._lock = Lock()
+    _units: Mapping[str, PowerUnit]
+    _outlets: Mapping[str, Outlet | None]
+    _journal: Journal
+    _permit: Permit
+    cut_hosts: set[str] = field(default_factory=set)
+    """Hosts whose power we cut since their agent was last opened: nothing runs there now."""
+    _undos: dict[str, int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
 
     def feeds(self, host: str) -> bool:
         """Return whether the lab can switch a host's power."""

@@ -35,7 +35,7 @@ def bench(run, ears, tmp_path, ssh_host):
     )
     bench.hold(lease)
     with ssh_host.at_home():
-        bench.open_host("h0", soon())
+        bench.open_hosts(["h0"], soon())
     yield bench
     bench.close_hosts(soon())
     lease.release()

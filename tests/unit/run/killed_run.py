@@ -123,7 +123,7 @@ class KilledRun:
 
     def start_agent(self, host):
         """Start an agent with a rank on a host; return the ids of both."""
-        self.bench.open_host(host, soon())
+        self.bench.open_hosts([host], soon())
         agent = self.bench.hosts[host]
         return agent.facts["pid"], agent.start_rank(0, soon())
 
