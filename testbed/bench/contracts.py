@@ -49,6 +49,10 @@ Tracer = Callable[[str, bytes], None]
 """
 
 
+def no_transcript(direction: str, data: bytes) -> None:
+    """Keep no transcript: the tracer of a session that belongs to no run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which instrument answered: the parts of `*IDN?` or of an inventory query."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.bench.contracts import OpticalSwitch
+from testbed.bench.verification import FINAL
 from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.fabric.circuits import CrossConnect, HostEnds, Joined
 from testbed.fabric.device import State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading
 from testbed.schema import Lab
-
-_FINAL = ("failed", "disabled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class CrossConnectRow:
     @property
     def trouble(self) -> str:
         """Return what is wrong with it; empty for nothing known."""
-        if self.state.startswith(_FINAL):
+        if self.state.startswith(FINAL):
             return self.state
         return "dark" if self.light_in.dbm is not None and self.light_out == DARK else ""
 

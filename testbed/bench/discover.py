@@ -13,16 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.bench.contracts import Identity
+from testbed.bench.contracts import Identity, no_transcript
 from testbed.clock import Deadline
 from testbed.errors import TestbedError
 from testbed.plugins import Kind, kinds
 
 LIMIT = 1.5
 """Seconds that each question may take: ten times what an identity takes at 9600 baud."""
-
-_WITHOUT_PORTS = ("power",)
-"""Roles whose drivers take no list of ports."""
 
 _BY_ID = Path("/dev/serial/by-id")
 _SERIAL_DEVICES = ("ttyUSB*", "ttyACM*", "ttyS*")
@@ -108,20 +105,15 @@ def _ask_device(device: str, say: Callable[[str], None]) -> DiscoveredInstrument
 
 def _ask(driver: str, kind: Kind, resource: str) -> DiscoveredInstrument | None:
     """Open an instrument with a driver; None when another kind of box answers, or none."""
-    make, options = kind.load(), kind.options()
-    about = (driver, resource)
-    is_switch = kind.role == "switch"
-    usable: tuple[frozenset[int], ...] = () if kind.role in _WITHOUT_PORTS else (frozenset(),)
-    box = make(*about, *usable, None, options, _no_tracer)
+    usable = () if kind.role == "power" else (frozenset[int](),)
+    box = kind.load()(driver, resource, *usable, None, kind.options(), no_transcript)
+    ports = None
     try:
         identity = box.open(Deadline.after(LIMIT))
-        ports = len(box.capabilities.ingress | box.capabilities.egress) if is_switch else None
+        if kind.role == "switch":
+            ports = len(box.capabilities.ingress | box.capabilities.egress)
     except TestbedError:
         return None
     finally:
         box.close()
     return DiscoveredInstrument(kind.role, driver, resource, identity, ports)
-
-
-def _no_tracer(direction: str, data: bytes) -> None:
-    """Keep no transcript: nothing here belongs to a run."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from testbed.bench.contracts import Identity
+from testbed.bench.contracts import Identity, no_transcript
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.identities import of_instrument
@@ -40,14 +41,15 @@ def examine(lab: Lab) -> list[Finding]:
 
     Changes nothing: no circuit, no outlet, no address.
     """
-    questions: dict[str, Callable[[], list[str]]] = {}
-    for name in lab.instruments():
-        questions[name] = partial(_ask_instrument, lab, name)
-    for name, host in lab.hosts.items():
-        questions[name] = partial(_ask_host, name, host)
+    questions = {name: partial(_ask_instrument, lab, name) for name in lab.instruments()}
+    questions |= {name: partial(_ask_host, name, host) for name, host in lab.hosts.items()}
     with ThreadPoolExecutor(len(questions)) as pool:
         found = pool.map(_findings, questions, questions.values())
-        return [*(one for many in found for one in many), *_set_aside(lab)]
+        set_aside = [
+            Finding(entry.what, True, f"in quarantine until {entry.until}: {entry.reason}")
+            for entry in lab.quarantine
+        ]
+        return [*chain.from_iterable(found), *set_aside]
 
 
 def _findings(subject: str, question: Callable[[], list[str]]) -> list[Finding]:
@@ -59,13 +61,8 @@ def _findings(subject: str, question: Callable[[], list[str]]) -> list[Finding]:
     return [Finding(subject, True, answer), *(Finding(subject, False, one) for one in troubles)]
 
 
-def _set_aside(lab: Lab) -> Iterator[Finding]:
-    for entry in lab.quarantine:
-        yield Finding(entry.what, True, f"in quarantine until {entry.until}: {entry.reason}")
-
-
 def _ask_instrument(lab: Lab, name: str) -> list[str]:
-    instrument: Any = make_instrument(lab, name, _no_tracer)
+    instrument: Any = make_instrument(lab, name, no_transcript)
     deadline = Deadline.after(opening_seconds(lab, [name], _LIMIT))
     try:
         identity: Identity = instrument.open(deadline)
@@ -114,16 +111,12 @@ def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
 
 
 def _ask_host(name: str, spec: Host) -> list[str]:
-    host = BenchHost(name, spec, _no_listener, Deadline.after(_LIMIT))
+    host = BenchHost(name, spec, _ignore, Deadline.after(_LIMIT))
     facts, troubles = host.facts, list(troubles_of_host(host.facts))
     host.clean_up(Deadline.after(_LIMIT))
     answer = f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
     return [answer, *troubles]
 
 
-def _no_tracer(direction: str, data: bytes) -> None:
-    """Keep no transcript: nothing here belongs to a run."""
-
-
-def _no_listener(host: str, message: Mapping[str, Any], received: float) -> None:
+def _ignore(host: str, message: Mapping[str, Any], received: float) -> None:
     """Ignore events: no rank runs."""

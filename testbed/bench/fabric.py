@@ -131,7 +131,8 @@ class Fabric:
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
-            self._check_leases()
+            for crossbar in self._crossbars:
+                self._leased.check(crossbar.name, crossbar.ports)
             deadline = deadline.within(CHANGE_LIMIT)
             planned = [
                 PlannedChange(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars
@@ -250,10 +251,6 @@ class Fabric:
             if problems:
                 raise UnsafeError("; ".join(map(str, problems)))
         return words
-
-    def _check_leases(self) -> None:
-        for crossbar in self._crossbars:
-            self._leased.check(crossbar.name, crossbar.ports)
 
     def _report(self, owner: str, wanted: Matching, done: FabricChange) -> None:
         self._log.append(

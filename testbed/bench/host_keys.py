@@ -47,9 +47,7 @@ def shown_keys(lab: Lab) -> dict[str, ShownKey | LabError]:
 
     Asks all side by side, each for ten seconds at most; logs in nowhere.
     """
-    asked: dict[str, Callable[[], Server]] = {}
-    for name, host in lab.hosts.items():
-        asked[name] = partial(server, host.ssh)
+    asked = {name: partial(server, host.ssh) for name, host in lab.hosts.items()}
     for name, box in lab.instruments().items():
         where = place(box.resource)
         if isinstance(where, Ssh):

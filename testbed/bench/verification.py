@@ -23,7 +23,7 @@ MARGIN = 0.1
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.05
 _BACK_OFF = 1.5
-_FINAL = ("failed", "disabled")
+FINAL = ("failed", "disabled")
 """Beginnings of a device's words where waiting does not help."""
 
 Look = TypeVar("Look")
@@ -75,7 +75,7 @@ class Verification:
             bad = {i: words[i] for i in sorted(moved) if i in words}
             if not bad:
                 return now()
-            final = {i: word for i, word in bad.items() if word.startswith(_FINAL)}
+            final = {i: word for i, word in bad.items() if word.startswith(FINAL)}
             if last or final:
                 ingress, word = next(iter((final or bad).items()))
                 raise InstrumentError(self._name, f"says of {ingress}→{moved[ingress]}: {word}")
