@@ -24,7 +24,7 @@ def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConn
             f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
             hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
         ) from None
-    if outside := sorted(ports_of(found) - lab.switches[name].usable):
+    if outside := sorted(_ports_of(found) - lab.switches[name].usable):
         raise UsageError(
             f"port {outside[0]} is not one of those that lab {lab.lab} permits",
             hint=f"see switches.{name}.ports and .protected in its file",
@@ -39,7 +39,7 @@ def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[Cros
     found: frozenset[CrossConnect] = frozenset()
     for pair in zip(ends[::2], ends[1::2], strict=True):
         more = parse_endpoints(lab, name, list(pair))
-        if ports_of(more) & ports_of(found):
+        if _ports_of(more) & _ports_of(found):
             raise UsageError(f"{' '.join(pair)} uses a port that is named before")
         found |= more
     return found
@@ -77,6 +77,6 @@ def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnec
     return found
 
 
-def ports_of(cross: frozenset[CrossConnect]) -> frozenset[int]:
+def _ports_of(cross: frozenset[CrossConnect]) -> frozenset[int]:
     """Return the ports that cross-connects join."""
     return frozenset(port for c in cross for port in (c.ingress, c.egress))

@@ -17,7 +17,6 @@ from testbed.bench.conformance_probe import Probe, probed_sides, spare_ports
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, read_rows
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.endpoints import ports_of
 from testbed.bench.instrument_factory import make_instrument, opening_seconds
 from testbed.bench.lease_resources import box_of, is_exclusive
 from testbed.bench.manual_lease import LeasedPorts, leased_ports
@@ -45,6 +44,10 @@ from testbed.schema import Lab
 _LIMIT = 10.0
 _LOOKS = 3
 """Reads of a switch whose state changes meanwhile."""
+
+
+_Plan = Callable[[State, State, Deadline], PlannedChange]
+"""Plans a change of named cross-connects to those of them that are wanted."""
 
 
 def _ignore(text: str) -> None:
@@ -106,15 +109,17 @@ class ManualSwitch:
         in use, UnsafeError when the change failed and is not known to be rolled back, or removed
         circuits of others.
         """
-        return self._move(cross, run, add=True)
+        pairs = _pairs(cross)
+        return self._change(self._pair_by_pair, pairs, pairs, run)
 
     def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
         """Remove cross-connects, with the guarantees of `connect`; skip those that do not exist."""
-        return self._move(cross, run, add=False)
+        return self._change(self._pair_by_pair, _pairs(cross), {}, run)
 
     def planned(self, cross: frozenset[CrossConnect]) -> Change:
         """Return the change that `apply` would make; change nothing."""
-        return self._as_listed(cross, Deadline.after(_LIMIT)).change
+        pairs = _pairs(cross)
+        return self._as_listed(pairs, pairs, Deadline.after(_LIMIT)).change
 
     def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
         """Make the listed cross-connects the only ones between the ports that they name.
@@ -122,50 +127,40 @@ class ManualSwitch:
         Raise BusyError when a named port is connected to one that is not named, and the errors of
         `connect`.
         """
-        with self._leased(ports_of(cross), run) as leased:
-            deadline = Deadline.after(_LIMIT)
-            move = self._as_listed(cross, deadline)
-            leased.permit(move.crossbar)
-            return self._made(move, _pairs(cross), leased.journal, deadline)
-
-    def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> PlannedChange:
         pairs = _pairs(cross)
-        named = {*pairs, *pairs.values()}
+        return self._change(self._as_listed, pairs, pairs, run)
+
+    def _change(self, plan: _Plan, named: State, wanted: State, run: RunDirectory) -> ManualChange:
+        with self._leased(_ports(named), run) as leased:
+            deadline = Deadline.after(_LIMIT)
+            move = plan(named, wanted, deadline)
+            leased.permit(move.crossbar)
+            gone = {**move.change.removes, **dict(named.items() - wanted.items())}
+            return self._made(move, wanted, gone, leased.journal, deadline)
+
+    def _as_listed(self, named: State, wanted: State, deadline: Deadline) -> PlannedChange:
+        """Plan to make the wanted cross-connects the only ones between the named ports."""
         try:
             present = self._switch.state(deadline)
         except NotKnown:  # a list is all that such a switch is to hold
             self._switch.presume({})
             present = {}
-        ours = {i: e for i, e in present.items() if {i, e} <= named}
-        return self._prepared(pairs, ours, pairs, deadline)
+        ours = {i: e for i, e in present.items() if {i, e} <= _ports(named)}
+        return self._prepared(named, ours, wanted, deadline)
 
-    def _move(
-        self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
-    ) -> ManualChange:
-        pairs = _pairs(cross)
-        wanted = pairs if add else {}
-        with self._leased(ports_of(cross), run) as leased:
-            deadline = Deadline.after(_LIMIT)
-            present = self._switch.state(deadline)
-            ours = {i: e for i, e in present.items() if pairs.get(i) == e}
-            move = self._prepared(pairs, ours, wanted, deadline)
-            leased.permit(move.crossbar)
-            absent = {} if add else pairs
-            return self._made(move, wanted, leased.journal, deadline, absent)
+    def _pair_by_pair(self, named: State, wanted: State, deadline: Deadline) -> PlannedChange:
+        """Plan a change of the named cross-connects, each of which exists or does not."""
+        present = self._switch.state(deadline)
+        ours = {i: e for i, e in present.items() if named.get(i) == e}
+        return self._prepared(named, ours, wanted, deadline)
 
     def _made(
-        self,
-        move: PlannedChange,
-        wanted: State,
-        journal: Journal,
-        deadline: Deadline,
-        absent: State = {},  # noqa: B006 - never written to
+        self, move: PlannedChange, wanted: State, gone: State, journal: Journal, deadline: Deadline
     ) -> ManualChange:
         """Make a change, wait for its mirrors to settle, and read a last time.
 
         A change that this read contradicts is rolled back as any other that failed.
         """
-        gone = {**move.change.removes, **absent}
         if not move.change:
             rows = self._last_rows()
             if problem := contradiction(rows, wanted, gone):
@@ -223,7 +218,7 @@ class ManualSwitch:
         self, named: State, ours: State, wanted: State, deadline: Deadline
     ) -> PlannedChange:
         """Plan the change of the named ports from our circuits there to the wanted ones."""
-        ports = frozenset(named) | frozenset(named.values())
+        ports = _ports(named)
         if self._switch.capabilities.positions:  # it moves as a whole, and is leased as a whole
             ports = self.lab.switches[self.name].usable
         limits = self.lab.light_limits()[self.name]
@@ -258,3 +253,7 @@ def open_manual_switch(
 
 def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:
     return {c.ingress: c.egress for c in cross}
+
+
+def _ports(pairs: State) -> frozenset[int]:
+    return frozenset({*pairs, *pairs.values()})
