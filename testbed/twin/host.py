@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sysconfig
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from pathlib import Path
 
 import asyncssh
 
-from testbed.twin import clock_rate
-from testbed.twin.layout import GATEWAY, MANAGEMENT_INTERFACE
+from testbed.twin import clock_rate, machine
+from testbed.twin.layout import GATEWAY, MANAGEMENT_INTERFACE, HostLayout
 from testbed.twin.namespaces import keep_mounts_private, mount
-from testbed.twin.netlink import Network, token_bucket
+from testbed.twin.netlink import Network
 
 _KERNEL = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -32,31 +33,17 @@ pause of 200 ms does so in most rounds of a collective."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostSetup:
-    """What a virtual host must know to start."""
+class HostSettings:
+    """What all virtual hosts of a twin are started with."""
 
-    name: str
-    address: str
-    ssh_port: int
-    interfaces: tuple[str, ...]
-    """Names of the fabric ports' interfaces."""
+    hosts: Mapping[str, HostLayout]
     rate: float
     """What each fabric port can send, in bit/s."""
-    clock_offset: int
-    """Nanoseconds that the host's monotonic clock is ahead of the sandbox's."""
-    clock_drift: int
-    """Nanoseconds that it gains in a second."""
-    path: str
-    """Where commands are found."""
-    host_key: str
-    """Path of the SSH server's private key."""
     client_key: str
     """The public key that may log in, as any user."""
-    others: tuple[str, ...] = ()
-    """Addresses of the other hosts on the management network."""
 
 
-def run_host(setup: HostSetup, channel: socket.socket) -> int:
+def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -> int:
     """Be the host's first process until its power is cut.
 
     Wait on `channel` until the links are there, then answer "up" or what went wrong.
@@ -64,18 +51,18 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
     keep_mounts_private()
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
-    host_key = asyncssh.read_private_key(setup.host_key)  # from the /run that others share
+    host_key = asyncssh.read_private_key(machine.host_key(host.name))  # from the shared /run
     mount("tmpfs", "/run", "tmpfs", "mode=0755")  # emptied by every start, as on a real host
-    write_clock(Path(clock_rate.DIRECTORY), setup.clock_drift)
-    socket.sethostname(setup.name)
+    write_clock(Path(clock_rate.DIRECTORY), host.clock_drift)
+    socket.sethostname(host.name)
     channel.recv(16)
     try:
-        _bring_up_network(setup)
+        _bring_up_network(host, settings)
     except OSError as error:
         channel.send(f"error: {error}".encode())
         return 1
     if os.fork() == 0:
-        _serve_ssh(setup, host_key, channel)
+        _serve_ssh(host, host_key, settings.client_key, channel)
         os._exit(0)
     channel.close()
     return _reap_forever()
@@ -100,38 +87,44 @@ def _reap_forever() -> int:
         signal.sigwait({signal.SIGCHLD})
 
 
-def _bring_up_network(setup: HostSetup) -> None:
+def _bring_up_network(host: HostLayout, settings: HostSettings) -> None:
     for name, value in _KERNEL.items():
         Path("/proc/sys/net", name).write_text(value)
     network = Network()
     network.set_up("lo", True)
-    network.add_address(MANAGEMENT_INTERFACE, setup.address, 32)
+    network.add_address(MANAGEMENT_INTERFACE, host.address, 32)
     network.set_up(MANAGEMENT_INTERFACE, True)
-    for address in (GATEWAY, *setup.others):
+    others = [other.address for other in settings.hosts.values() if other is not host]
+    for address in (GATEWAY, *others):
         network.add_route(address, MANAGEMENT_INTERFACE)
-    for interface in setup.interfaces:
-        network.shape(interface, setup.rate, token_bucket(setup.rate))
+    for link in host.links:
+        network.shape(link.interface, settings.rate)
     network.close()
 
 
-def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
+def _serve_ssh(
+    host: HostLayout, host_key: asyncssh.SSHKey, client_key: str, channel: socket.socket
+) -> None:
     logging.getLogger("asyncssh").setLevel(logging.ERROR)
     # asyncssh leaves one behind for every client that is lost without a word.
     warnings.filterwarnings("ignore", "coroutine 'Queue.join' was never awaited", RuntimeWarning)
     try:
-        asyncio.run(_answer_ssh(setup, host_key, channel))
+        asyncio.run(_answer_ssh(host, host_key, client_key, channel))
     except (OSError, asyncssh.Error) as error:
         channel.send(f"error: SSH server: {error}".encode())
 
 
-async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
-    own = {"HOSTNAME": setup.name, "PYTHONPATH": clock_rate.DIRECTORY}
-    shell = Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", **own})
+async def _answer_ssh(
+    host: HostLayout, host_key: asyncssh.SSHKey, client_key: str, channel: socket.socket
+) -> None:
+    path = f"{sysconfig.get_path('scripts')}:{os.environ.get('PATH', os.defpath)}"
+    own = {"HOSTNAME": host.name, "PYTHONPATH": clock_rate.DIRECTORY}
+    shell = Shell({"PATH": path, "HOME": "/", "LANG": "C.UTF-8", **own})
     server = await asyncssh.listen(
-        setup.address,
-        setup.ssh_port,
+        host.address,
+        host.ssh_port,
         server_host_keys=[host_key],
-        authorized_client_keys=asyncssh.import_authorized_keys(setup.client_key),
+        authorized_client_keys=asyncssh.import_authorized_keys(client_key),
         process_factory=shell.run,
         encoding=None,
         line_editor=False,

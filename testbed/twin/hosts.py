@@ -6,13 +6,13 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import Protocol
 
 from testbed.errors import HostError
-from testbed.twin.host import HostSetup
 from testbed.twin.layout import MANAGEMENT_INTERFACE, HostLayout
 from testbed.twin.netlink import Network, open_namespace
 from testbed.twin.zygote import Zygote
@@ -21,16 +21,15 @@ BRIDGE = "management"
 _BOOT_LIMIT = 10.0
 
 
+@dataclass(slots=True, eq=False)
 class VirtualHost:
     """One host; without power only its place on the network remains."""
 
-    def __init__(self, site: HostLayout, setup: HostSetup) -> None:
-        self.site = site
-        self.setup = setup
-        self.lock = Lock()
-        self.pid: int | None = None
-        self.namespace: int | None = None
-        """Kept open until the next power-on: tearing it down takes the kernel's network lock."""
+    site: HostLayout
+    lock: Lock = field(default_factory=Lock)
+    pid: int | None = None
+    namespace: int | None = None
+    """Kept open until the next power-on: tearing it down takes the kernel's network lock."""
 
     @property
     def on(self) -> bool:
@@ -57,13 +56,12 @@ class VirtualHosts:
     def __init__(
         self,
         sites: Mapping[str, HostLayout],
-        setup: Callable[[HostLayout], HostSetup],
         zygote: Zygote,
         management: Network,
         fabric: Network,
         far_sides: Sequence[HostAttachment],
     ) -> None:
-        self._hosts = {name: VirtualHost(site, setup(site)) for name, site in sites.items()}
+        self._hosts = {name: VirtualHost(site) for name, site in sites.items()}
         self._zygote = zygote
         self._management = management
         self._fabric = fabric
@@ -135,7 +133,7 @@ class VirtualHosts:
     def _start(self, host: VirtualHost) -> socket.socket:
         site = host.site
         with self._boots:
-            host.pid, line = self._zygote.fork_host(host.setup)
+            host.pid, line = self._zygote.fork_host(site.name)
         host.namespace = open_namespace(host.pid)
         self._management.add_pair(
             site.uplink, MANAGEMENT_INTERFACE, host.namespace, site.uplink_index

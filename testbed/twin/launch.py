@@ -18,9 +18,6 @@ from testbed.errors import EXIT_BUG, EXIT_LAB, EXIT_USAGE, TestbedError
 from testbed.twin import clock_rate, machine, namespaces
 from testbed.twin.control_socket import ask
 
-_MACHINE = (
-    namespaces.NEWNET | namespaces.NEWNS | namespaces.NEWUTS | namespaces.NEWIPC | namespaces.NEWPID
-)
 _NO_NAMESPACES = (
     "allow user namespaces on this machine (sysctl kernel.unprivileged_userns_clone=1, "
     "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces above 0)"
@@ -38,7 +35,7 @@ def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
 
     try:
         namespaces.become_root_of_new_user_namespace()
-        namespaces.unshare(_MACHINE)
+        namespaces.unshare(namespaces.MACHINE)
         namespaces.only_receive_mounts()
     except OSError as error:
         report(error=str(error), hint=_NO_NAMESPACES, exit=EXIT_LAB)

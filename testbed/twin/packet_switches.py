@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from testbed.fabric.circuits import HostPort, SwitchPort
-from testbed.twin.netlink import Network, token_bucket
+from testbed.twin.netlink import Network
 
 
 class PacketSwitches:
@@ -34,7 +34,7 @@ class PacketSwitches:
         """Plug a host's ports in; their links must exist in the fabric namespace by now."""
         for port, end in self._of(host).items():
             link = self._links[port]
-            self._network.shape(link, self._rate, token_bucket(self._rate))
+            self._network.shape(link, self._rate)
             self._network.enslave(link, self._bridges[end.switch])
 
     def host_goes_dark(self, host: str) -> None:

@@ -12,7 +12,6 @@ import os
 import signal
 import ssl
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,10 @@ from testbed.schema import Lab
 from testbed.twin import keys, machine
 from testbed.twin.characterisation import settings_of
 from testbed.twin.control_socket import ControlSocket
-from testbed.twin.host import HostSetup
+from testbed.twin.host import HostSettings
 from testbed.twin.hosts import BRIDGE, VirtualHosts
 from testbed.twin.instruments import Instruments
-from testbed.twin.layout import GATEWAY, HostLayout, TwinLayout, lay_out
+from testbed.twin.layout import GATEWAY, TwinLayout, lay_out
 from testbed.twin.light import Light
 from testbed.twin.netlink import Network, new_network_namespace
 from testbed.twin.packet_switches import PacketSwitches
@@ -43,7 +42,8 @@ class Twin:
     def __init__(self, lab: Lab) -> None:
         site = lay_out(lab)
         machine.furnish(site.names())
-        zygote = Zygote()
+        client_key = _write_keys(site)
+        zygote = Zygote(HostSettings(site.hosts, lab.twin.rate, client_key))
         self.lab = lab
         self.settings = settings_of(lab)
         """What it is tuned to."""
@@ -52,14 +52,9 @@ class Twin:
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
         self.light = self._make_light(links)
         packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)
-        client_key = _write_keys(site)
+        management = _management_network(site)
         self.hosts = VirtualHosts(
-            site.hosts,
-            lambda host: _host_setup(host, site, lab, client_key),
-            zygote,
-            _management_network(site),
-            self._fabric,
-            (self.light, packets),
+            site.hosts, zygote, management, self._fabric, (self.light, packets)
         )
         self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
         self.instruments.serve(site, _server_tls(site), client_key)
@@ -170,23 +165,6 @@ def _ssh_servers(site: TwinLayout) -> Iterator[tuple[str, int, Path]]:
     for box in site.instruments:
         if isinstance(box.place, Ssh):
             yield box.place.host, box.place.port, machine.instrument_key(box.name)
-
-
-def _host_setup(host: HostLayout, site: TwinLayout, lab: Lab, client_key: str) -> HostSetup:
-    scripts = sysconfig.get_path("scripts")
-    return HostSetup(
-        name=host.name,
-        address=host.address,
-        ssh_port=host.ssh_port,
-        interfaces=tuple(link.interface for link in host.links),
-        rate=lab.twin.rate,
-        clock_offset=host.clock_offset,
-        clock_drift=host.clock_drift,
-        path=f"{scripts}:{os.environ.get('PATH', os.defpath)}",
-        host_key=str(machine.host_key(host.name)),
-        client_key=client_key,
-        others=tuple(other.address for other in site.hosts.values() if other is not host),
-    )
 
 
 def _server_tls(site: TwinLayout) -> ssl.SSLContext:
