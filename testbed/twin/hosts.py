@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import signal
 import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.layout import MANAGEMENT_INTERFACE, HostLayout
+from testbed.twin.machine import kill
 from testbed.twin.netlink import Network, open_namespace
 from testbed.twin.zygote import Zygote
 
@@ -109,12 +108,7 @@ class VirtualHosts:
             self._management.set_up(host.site.uplink, False)
             for side in self._far_sides:
                 side.host_goes_dark(name)
-            descriptor = os.pidfd_open(host.pid)
-            try:
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                select.select([descriptor], [], [], _BOOT_LIMIT)
-            finally:
-                os.close(descriptor)
+            kill(host.pid, _BOOT_LIMIT)
             host.pid = None
 
     def power_on_soon(self, name: str) -> None:

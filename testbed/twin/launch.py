@@ -129,8 +129,7 @@ def _go_into(process: int, *kinds: str) -> None:
 
 
 def _become(command: list[str]) -> NoReturn:
-    inside = machine.environment(os.environ[machine.TWIN_VARIABLE])
-    os.execvpe(command[0], command, inside)  # noqa: S606 - the caller's own command
+    os.execvpe(command[0], command, machine.environment())  # noqa: S606 - the caller's own command
 
 
 def main(arguments: list[str]) -> int:

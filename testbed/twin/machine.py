@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 from pathlib import Path
 
 from testbed.record.locks import SHARED, make_shared
@@ -33,6 +35,16 @@ def process_start(pid: int) -> str | None:
         return None
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] == "Z" else fields[19]
+
+
+def kill(pid: int, limit: float) -> None:
+    """Kill a process and wait until it has ended, for `limit` seconds at most."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        select.select([descriptor], [], [], limit)
+    finally:
+        os.close(descriptor)
 
 
 def furnish(names: dict[str, str]) -> None:
@@ -74,11 +86,7 @@ def _make_devices(root: Path) -> None:
     bind(root, "/dev")
 
 
-def environment(name: str, base: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a process that runs inside the twin called `name`."""
-    inside = {
-        "HOME": str(HOME),
-        "SSL_CERT_FILE": str(CERTIFICATES / "cert.pem"),
-        TWIN_VARIABLE: name,
-    }
-    return dict(os.environ if base is None else base) | inside
+def environment() -> dict[str, str]:
+    """Return the environment of a process that runs inside this twin."""
+    inside = {"HOME": str(HOME), "SSL_CERT_FILE": str(CERTIFICATES / "cert.pem")}
+    return {**os.environ, **inside}

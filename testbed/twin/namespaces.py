@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from testbed.twin.signals import ENDING
+from testbed.twin.signals import ENDING, FORWARDED
 
 NEWTIME = 0x00000080
 NEWNS = 0x00020000
@@ -144,7 +144,7 @@ def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None 
     os.close(read)
     if announce:
         announce(child)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    for number in FORWARDED:
         signal.signal(number, passing_on(child))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     _, status = os.waitpid(child, 0)

@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from typing import Any
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError, UsageError
 from testbed.record.claim_registry import PROCESS_VARIABLE
-from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, process_start
+from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, kill, process_start
 from testbed.twin.namespaces import passing_on
-from testbed.twin.signals import ENDING
+from testbed.twin.signals import ENDING, FORWARDED
 
 _START_LIMIT = 30.0
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Sandbox:
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         way = ["join", str(self.server)]
         process = self._join(way, command, own_session=True, quiet=quiet)
-        with _forwarding_signals(process.pid):
+        with _handling(FORWARDED, passing_on(process.pid)):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             code = process.wait()
             signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
@@ -60,7 +59,7 @@ class Sandbox:
         """Run an interactive command in the twin, or on one of its hosts."""
         way = ["enter", str(self.server), host] if host else ["join", str(self.server)]
         process = self._join(way, command, own_session=False)
-        with _ignoring_signals():
+        with _handling([signal.SIGINT], signal.SIG_IGN):  # Ctrl-C is for the command alone
             return process.wait()
 
     def _join(
@@ -79,15 +78,8 @@ class Sandbox:
 
     def end(self) -> None:
         """End the twin and everything in it; safe to call twice."""
-        try:
-            descriptor = os.pidfd_open(self.launcher)
-        except ProcessLookupError:
-            return
-        try:
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            select.select([descriptor], [], [], _START_LIMIT)
-        finally:
-            os.close(descriptor)
+        with suppress(ProcessLookupError):
+            kill(self.launcher, _START_LIMIT)
 
 
 def _here() -> Path:
@@ -209,20 +201,11 @@ def _holding_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _forwarding_signals(pid: int) -> Iterator[None]:
-    before = {number: signal.signal(number, passing_on(pid)) for number in _FORWARDED}
+def _handling(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Handle signals in another way for a while."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _ignoring_signals() -> Iterator[None]:
-    """Leave Ctrl-C to the interactive command, which shares our terminal."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
