@@ -10,26 +10,18 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import asyncssh
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
 
 def write_ssh_key(path: Path) -> str:
     """Write a new SSH private key to `path`, mode 0600; return its public line."""
-    key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
-    )
-    _write_secret(path, private)
-    public = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    return public.decode()
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    _write_secret(path, key.export_private_key())
+    return key.export_public_key().decode().strip()
 
 
 def write_certificate(directory: Path, addresses: list[str]) -> tuple[Path, Path]:
