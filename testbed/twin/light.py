@@ -13,9 +13,9 @@ either, as with remote-fault signalling on real Ethernet. A powered port always 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import RLock
 
 from testbed.bench.sites import Scheduler, never
@@ -45,37 +45,33 @@ class Destroyed:
     dbm: float
 
 
+@dataclass(slots=True, eq=False)
 class Light:
     """The state of light in the twin's fabric; every method may be called from any thread."""
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        links: Mapping[HostPort, str],
-        network: Network,
-        scheduler: Scheduler,
-        *,
-        loss_of_signal: float,
-        link_up: float,
-    ) -> None:
-        self._wiring = wiring
-        self._links = links
-        self._network = network
-        self._scheduler = scheduler
-        self.delay_by(loss_of_signal, link_up)
-        self._lock = RLock()
-        self._through: dict[SwitchPort, SwitchPort] = {}  # egress to ingress, lit only
-        self._powered: set[str] = set()
-        self._sources: dict[HostPort, HostPort] = {}  # receiving port to the port it hears
-        self._redirects: dict[HostPort, HostPort] = {}  # sending port to the port it reaches
-        self._carrier: set[HostPort] = set()
-        self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
-        self.history: deque[LightEvent] = deque(maxlen=_REMEMBERED)
-        """What happened to the light last; a twin may be up for weeks."""
-        self.destroyed: list[Destroyed] = []
-        """The receivers that got more light than they bear; each is in it once."""
-        self.host_emits: Callable[[], None] = never
-        """Called, with no lock held, when a host has begun to send light."""
+    _wiring: Wiring
+    _links: Mapping[HostPort, str]
+    _network: Network
+    _scheduler: Scheduler
+    _loss_of_signal: float
+    _link_up: float
+    host_emits: Callable[[], None] = never
+    """Called, with no lock held, when a host has begun to send light."""
+    history: deque[LightEvent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    """What happened to the light last; a twin may be up for weeks."""
+    destroyed: list[Destroyed] = field(default_factory=list)
+    """The receivers that got more light than they bear; each is in it once."""
+    _through: dict[SwitchPort, SwitchPort] = field(default_factory=dict)
+    """By egress the ingress of a path through a switch, while light goes along it."""
+    _powered: set[str] = field(default_factory=set)
+    _sources: dict[HostPort, HostPort] = field(default_factory=dict)
+    """By receiving port the port whose light it gets."""
+    _redirects: dict[HostPort, HostPort] = field(default_factory=dict)
+    """By sending port the port that its frames reach."""
+    _carrier: set[HostPort] = field(default_factory=set)
+    _epoch: Counter[HostPort] = field(default_factory=Counter)
+    """How often the light of a port has changed; a carrier that follows an older change is void."""
+    _lock: RLock = field(default_factory=RLock)
 
     def emits(self, host: str) -> bool:
         """Return whether a host sends light."""
@@ -83,7 +79,7 @@ class Light:
 
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:
         """Let carriers follow later changes of the light after these delays."""
-        self._delay = {"dark": loss_of_signal, "lit": link_up}
+        self._loss_of_signal, self._link_up = loss_of_signal, link_up
 
     def receiver_is_destroyed(self, switch: str, egress: int, level: float) -> None:
         """Note, for good, that the receiver behind an egress port got more light than it bears."""
@@ -169,7 +165,8 @@ class Light:
         self._note(port, what)
         self._epoch[port] += 1
         epoch = self._epoch[port]
-        when = self._scheduler.now() + self._delay[what]
+        delay = self._link_up if what == "lit" else self._loss_of_signal
+        when = self._scheduler.now() + delay
         self._scheduler.call_at(when, lambda: self._carrier_follows(port, epoch))
 
     def _carrier_follows(self, port: HostPort, epoch: int) -> None:

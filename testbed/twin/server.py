@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
@@ -31,9 +30,8 @@ from testbed.twin.light import Light
 from testbed.twin.netlink import Network, new_network_namespace
 from testbed.twin.packet_switches import PacketSwitches
 from testbed.twin.scheduler import WallScheduler
+from testbed.twin.signals import ENDING
 from testbed.twin.zygote import Zygote
-
-_END = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 class Twin:
@@ -50,7 +48,8 @@ class Twin:
         self.scheduler = WallScheduler()
         self._fabric = Network(new_network_namespace())
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
-        self.light = self._make_light(links)
+        delays = lab.twin.loss_of_signal, lab.twin.link_up
+        self.light = Light(lab.wiring(), links, self._fabric, self.scheduler, *delays)
         packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)
         management = _management_network(site)
         self.hosts = VirtualHosts(
@@ -67,25 +66,14 @@ class Twin:
         self.light.delay_by(settings["loss_of_signal"], settings["link_up"])
         self.settings = dict(settings)
 
-    def _make_light(self, links: Mapping[HostPort, str]) -> Light:
-        settings = self.lab.twin
-        return Light(
-            self.lab.wiring(),
-            links,
-            self._fabric,
-            self.scheduler,
-            loss_of_signal=settings.loss_of_signal,
-            link_up=settings.link_up,
-        )
-
 
 def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
     """Build the twin, call `ready`, and keep it until a signal ends it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _END | {signal.SIGCHLD})
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING | {signal.SIGCHLD})
     twin = Twin(lab)
     with ControlSocket(machine.SOCKET, lambda request: answer(twin, name, request)):
         ready()
-        while signal.sigwait(_END | {signal.SIGCHLD}) == signal.SIGCHLD:
+        while signal.sigwait(ENDING | {signal.SIGCHLD}) == signal.SIGCHLD:
             _reap()
     return 0
 
