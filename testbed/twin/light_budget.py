@@ -24,31 +24,30 @@ class LightBudget:
 
     def __init__(self, lab: Lab, emits: Callable[[str], bool]) -> None:
         self._emits = emits
-        self._launched: dict[str, dict[int, tuple[str, float]]] = {s: {} for s in lab.switches}
-        self._taken: dict[str, dict[int, float]] = {s: {} for s in lab.switches}
+        self._launched = {
+            port.fibres.tx: (name, LAUNCH if port.launch is None else port.launch)
+            for name, host in lab.hosts.items()
+            for port in host.ports.values()
+            if port.fibres is not None
+        }
+        self._taken: dict[SwitchPort, float] = {}
         self._sites: dict[str, SwitchSite] = {}
-        for name, host in lab.hosts.items():
-            for port in host.ports.values():
-                if port.fibres is not None:
-                    tx = port.fibres.tx
-                    level = LAUNCH if port.launch is None else port.launch
-                    self._launched[tx.switch][tx.number] = (name, level)
 
     def join(self, switch: str, site: SwitchSite) -> None:
         """Add a switch to the budget, which then supplies the light of its fibres."""
         self._sites[switch] = site
-        launched, taken = self._launched[switch], self._taken[switch]
 
         def arriving(port: int) -> float | None:
-            host, level = launched.get(port, ("", 0.0))
-            return level - taken.get(port, 0.0) if host and self._emits(host) else None
+            fibre = SwitchPort(switch, port)
+            host, level = self._launched.get(fibre, ("", 0.0))
+            return level - self._taken.get(fibre, 0.0) if host and self._emits(host) else None
 
         site.launched = arriving
-        site.beyond = lambda port: taken.get(port, 0.0)
+        site.beyond = lambda port: self._taken.get(SwitchPort(switch, port), 0.0)
 
     def take(self, fibre: SwitchPort, loss: float) -> None:
         """Set the loss of a fibre in dB, for both directions where it carries both."""
-        self._taken[fibre.switch][fibre.number] = loss
+        self._taken[fibre] = loss
         self._sites[fibre.switch].look_again()
 
     def look_again(self) -> None:
