@@ -13,7 +13,7 @@ from pathlib import Path
 from stat import S_ISDIR
 
 from testbed.errors import UsageError
-from testbed.files import parse_json, read_file
+from testbed.files import parse_json, read_file, replace_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 from testbed.twin.machine import process_start
@@ -66,10 +66,7 @@ def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
     twin = RegisteredTwin(
         sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space()
     )
-    path = _directory() / f"{twin.name}.json"
-    draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(twin)))
-    draft.rename(path)  # whoever lists twins meanwhile sees all of it or nothing
+    replace_file(_directory() / f"{twin.name}.json", json.dumps(asdict(twin)).encode())
 
 
 def standing() -> Iterator[RegisteredTwin]:
@@ -87,11 +84,9 @@ def standing() -> Iterator[RegisteredTwin]:
 def _read(path: Path) -> RegisteredTwin | None:
     """Return the twin that a file describes; None when it is gone or describes none."""
     try:
-        told = parse_json(
-            read_file(path, _LARGEST)
-        )  # perhaps by another version, which says other things
+        said = parse_json(read_file(path, _LARGEST))  # perhaps another version of us wrote it
         return RegisteredTwin(
-            **{field.name: told.get(field.name, "") for field in fields(RegisteredTwin)}
+            **{one.name: said.get(one.name, "") for one in fields(RegisteredTwin)}
         )
     except (OSError, ValueError, AttributeError):
         return None
