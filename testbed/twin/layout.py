@@ -79,7 +79,7 @@ def lay_out(lab: Lab) -> TwinLayout:
     indexes = iter(range(_FIRST_LINK, 2**20))
     hosts = {}
     for number, (name, host) in enumerate(lab.hosts.items()):
-        ssh_name, port = ssh_target(host.ssh)
+        port = int(host.machine.rpartition(":")[2])
         links = tuple(
             Link(HostPort(name, key), f"f{number}.{key}"[:15], next(indexes), spec.interface)
             for key, spec in host.ports.items()
@@ -87,9 +87,9 @@ def lay_out(lab: Lab) -> TwinLayout:
         offset = int(chance.uniform(0, lab.twin.clock_skew) * 1e9)
         gain = round(drift.uniform(-1, 1) * lab.twin.clock_drift * 1e9)
         _refuse_another_start(name, host.env, gain)
-        address = addresses.of(ssh_name)
+        address, uplink = addresses.of(host.ssh_name), f"m{number}"
         hosts[name] = HostLayout(
-            name, ssh_name, address, port, f"m{number}", next(indexes), links, offset, gain
+            name, host.ssh_name, address, port, uplink, next(indexes), links, offset, gain
         )
     return TwinLayout(hosts, tuple(_instruments(lab)))
 
@@ -101,13 +101,6 @@ def _refuse_another_start(name: str, environment: Collection[str], gain: int) ->
             f"{name}: its env sets PYTHONPATH, by which a twin gives it a clock of its own rate;"
             " set twin.clock_drift to 0 ppm"
         )
-
-
-def ssh_target(text: str) -> tuple[str, int]:
-    """Return the name and port of `[user@]name[:port]`."""
-    name = text.rpartition("@")[2]
-    host, colon, port = name.rpartition(":")
-    return (host, int(port)) if colon and port.isdecimal() else (name, 22)
 
 
 def _instruments(lab: Lab) -> Iterator[InstrumentLayout]:
