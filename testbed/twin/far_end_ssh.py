@@ -23,31 +23,26 @@ from testbed.bench.sites import SshFarEnd
 Result = TypeVar("Result")
 
 
-def serve_ssh(
-    far_end: SshFarEnd,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    *,
-    host_key: Path,
-    client_key: str,
-) -> SshServer:
-    """Let a far end answer SSH until closed (port 0: any free one); OSError when it is taken.
-
-    `host_key` is a private key file; whoever holds the public key `client_key`, or a password, may
-    log in if the far end admits him.
-    """
-    return SshServer(far_end, host, port, host_key, client_key)
-
-
 class SshServer:
     """A far end behind an SSH server, which has a thread of its own."""
 
     def __init__(
-        self, far_end: SshFarEnd, host: str, port: int, host_key: Path, client_key: str
+        self,
+        far_end: SshFarEnd,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        host_key: Path,
+        client_key: str,
     ) -> None:
-        self._far_end = far_end
-        self._key = asyncssh.import_public_key(client_key)
-        self._clients: set[_Client] = set()
+        """Let a far end answer SSH until closed (port 0: any free one); OSError when it is taken.
+
+        `host_key` is a private key file; a client that has the public key `client_key`, or a
+        password, may log in if the far end admits it.
+        """
+        self.far_end = far_end
+        self.key = asyncssh.import_public_key(client_key)
+        self.clients: set[_Client] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="far end", daemon=True)
         self._thread.start()
@@ -69,14 +64,19 @@ class SshServer:
             self._in_loop(self._end())
             self._stop()
 
+    def soon(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Call an action in the server's thread."""
+        with suppress(RuntimeError):  # the server was closed: nothing reads what is said
+            self._loop.call_soon_threadsafe(action, *arguments)
+
     async def _listen(self, host: str, port: int, host_key: Path) -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
             host, port, server_factory=self._client, server_host_keys=[host_key], encoding=None
         )
 
     def _client(self) -> _Client:
-        client = _Client(self._far_end, self._key, self._loop, self._clients)
-        self._clients.add(client)
+        client = _Client(self)
+        self.clients.add(client)
         return client
 
     async def _end(self) -> None:
@@ -85,7 +85,7 @@ class SshServer:
         await self._server.wait_closed()
 
     async def _hang_up(self) -> None:
-        clients = list(self._clients)
+        clients = list(self.clients)
         for client in clients:
             client.hang_up()
         for client in clients:
@@ -106,45 +106,34 @@ class SshServer:
 class _Client(asyncssh.SSHServer):
     """One client's connection: its login, its commands, its conversation with the far end."""
 
-    def __init__(
-        self,
-        far_end: SshFarEnd,
-        key: asyncssh.SSHKey,
-        loop: asyncio.AbstractEventLoop,
-        clients: set[_Client],
-    ) -> None:
+    def __init__(self, server: SshServer) -> None:
         self.gone = asyncio.Event()
-        self._far_end = far_end
-        self._key = key
-        self._loop = loop
-        self._clients = clients
+        self._server = server
         self._commands: deque[asyncssh.SSHServerChannel[bytes]] = deque()
         self._unsent = b""
 
     def connection_made(self, connection: asyncssh.SSHServerConnection) -> None:
         self._connection = connection
-        self._conversation = self._far_end.session(
-            lambda data: self._soon(self._say, data), hang_up=lambda: self._soon(self.hang_up)
+        soon = self._server.soon
+        self._conversation = self._server.far_end.session(
+            lambda data: soon(self._say, data), hang_up=lambda: soon(self.hang_up)
         )
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._clients.discard(self)
+        self._server.clients.discard(self)
         self.gone.set()
-
-    def begin_auth(self, username: str) -> bool:
-        return True
 
     def password_auth_supported(self) -> bool:
         return True
 
     def validate_password(self, username: str, password: str) -> bool:
-        return self._far_end.admits(username, password)
+        return self._server.far_end.admits(username, password)
 
     def public_key_auth_supported(self) -> bool:
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        return key == self._key and self._far_end.admits(username, None)
+        return key == self._server.key and self._server.far_end.admits(username, None)
 
     def session_requested(self) -> _Command:
         return _Command(self)
@@ -158,10 +147,6 @@ class _Client(asyncssh.SSHServer):
         """Break the connection."""
         self._connection.abort()
 
-    def _soon(self, action: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the wire was closed, and nobody misses what is said
-            self._loop.call_soon_threadsafe(action, *arguments)
-
     def _say(self, data: bytes) -> None:
         self._unsent += data
         while self._unsent and self._commands:
@@ -172,7 +157,7 @@ class _Client(asyncssh.SSHServer):
             if not end:
                 return
             self._finish(status)
-        self._unsent = b""  # nobody has asked: SSH has no way to say it
+        self._unsent = b""  # no command waits for it: SSH has no way to say it
 
     def _write(self, output: bytes) -> None:
         with suppress(OSError):  # the client gave this command up

@@ -19,12 +19,11 @@ from testbed.bench.sites import (
     SwitchSite,
 )
 from testbed.errors import UsageError
-from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Place, Ssh, Tcp, place
-from testbed.schema import Lab, Switch, has_one_side, inputs_of
+from testbed.schema import Lab, has_one_side, inputs_of
 from testbed.twin.characterisation import card_of, follow
-from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_ssh import SshServer
 from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.hosts import VirtualHosts
 from testbed.twin.layout import TwinLayout
@@ -42,17 +41,20 @@ class Instruments:
         self._baud = {name: getattr(box.options, "baud", 0) for name, box in boxes.items()}
         self._switches: dict[str, SwitchSite] = {}
         self._budget = LightBudget(lab, light.emits)
-        for name, switch in lab.switches.items():
+        for name in lab.switches:
             site = _switch_site(lab, name, partial(light.switch_is_lit, name), scheduler)
             site.destroyed = partial(light.receiver_is_destroyed, name)
             self._switches[name] = site
             self._budget.join(name, site)
-            self.far_ends[name] = _far_end_of_switch(name, switch, site)
-        for name, unit in lab.power.items():
-            self.far_ends[name] = _far_end(
-                unit.driver, _power_site(lab, name, hosts, scheduler), unit.options
-            )
-        self._place_optics(lab, scheduler)
+            self.far_ends[name] = _far_end_of_switch(lab, name, site)
+        for name in lab.power:
+            self.far_ends[name] = _far_end(lab, name, _power_site(lab, name, hosts, scheduler))
+        for name in lab.attenuators:
+            attenuator = _attenuator_site(lab, name, self._budget, scheduler)
+            self.far_ends[name] = _far_end(lab, name, attenuator)
+        for name in lab.meters:
+            meter = _meter_site(lab, name, self._budget, scheduler)
+            self.far_ends[name] = _far_end(lab, name, meter)
         self._join_elements(lab)
         light.host_emits = self._budget.look_again
 
@@ -64,22 +66,6 @@ class Instruments:
             controller = self.far_ends[first]
             if first != name and isinstance(controller, Controller):
                 controller.join(self.far_ends[name])
-
-    def _place_optics(self, lab: Lab, scheduler: Scheduler) -> None:
-        """Put attenuators and power meters on the fibres that the lab file names."""
-        seed, budget = lab.twin.seed, self._budget
-        for name, voa in lab.attenuators.items():
-            fibres, serial = voa.fibres, voa.identity or f"TWIN-{name}"
-            attenuator_site = AttenuatorSite(
-                frozenset(fibres), serial, seed, scheduler, partial(_take, budget, fibres)
-            )
-            self.far_ends[name] = _far_end(voa.driver, attenuator_site, voa.options)
-        for name, meter in lab.meters.items():
-            taps, serial = meter.taps, meter.identity or f"TWIN-{name}"
-            meter_site = MeterSite(
-                frozenset(taps), serial, seed, scheduler, partial(_tapped, budget, taps)
-            )
-            self.far_ends[name] = _far_end(meter.driver, meter_site, meter.options)
 
     def receivers_need(self, level: float) -> None:
         """Let every host's receiver understand light of `level` dBm and more."""
@@ -113,7 +99,7 @@ class Instruments:
                     raise ValueError(f"{instrument.name}: its driver does not speak SSH")
                 host_key = instrument_key(instrument.name)
                 address, port = instrument.address, place.port
-                serve_ssh(far_end, address, port, host_key=host_key, client_key=client_key)
+                SshServer(far_end, address, port, host_key=host_key, client_key=client_key)
             elif isinstance(place, Tcp):
                 context = tls if place.tls else None
                 serve_tcp(far_end, instrument.address, place.port, tls=context)
@@ -125,33 +111,28 @@ class Instruments:
 def lone_switch(lab: Lab, name: str, scheduler: Scheduler) -> FarEnd:
     """Return the far end of one switch of a lab, which lights nothing."""
     site = _switch_site(lab, name, lambda lit: None, scheduler)
-    return _far_end_of_switch(name, lab.switches[name], site)
+    return _far_end_of_switch(lab, name, site)
 
 
-AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
-
-
-def _far_end(driver: str, site: AnySite, options: Any) -> FarEnd:
-    far_end: FarEnd = kind("far_ends", kind("drivers", driver).far_end).load()(site, options)
+def _far_end(lab: Lab, name: str, site: Any) -> FarEnd:
+    spec = lab.instruments()[name]
+    make = kind("far_ends", kind("drivers", spec.driver).far_end).load()
+    far_end: FarEnd = make(site, spec.options)
     return far_end
 
 
-def _far_end_of_switch(name: str, switch: Switch, site: SwitchSite) -> FarEnd:
+def _serial(lab: Lab, name: str) -> str:
+    return lab.instruments()[name].identity or f"TWIN-{name}"
+
+
+def _far_end_of_switch(lab: Lab, name: str, site: SwitchSite) -> FarEnd:
     try:
-        return _far_end(switch.driver, site, switch.options)
+        return _far_end(lab, name, site)
     except ValueError as error:
         raise UsageError(
             f"{name} cannot be as the lab file has it: {error}",
             hint=f"see switches.{name} there: its ports, and the options that say how large it is",
         ) from None
-
-
-def _take(budget: LightBudget, fibres: Mapping[int, SwitchPort], channel: int, loss: float) -> None:
-    budget.take(fibres[channel], loss)
-
-
-def _tapped(budget: LightBudget, taps: Mapping[int, SwitchPort], channel: int) -> float | None:
-    return budget.tapped(taps[channel])
 
 
 def _switch_site(
@@ -162,17 +143,16 @@ def _switch_site(
     middle = inputs_of(switch) or max(switch.ports) // 2
     ports, one_side = frozenset(switch.ports), has_one_side(switch)
     ours = (f for f in lab.wiring().values() if f.tx.switch == name)
-    bears = lab.light_limits()[name].max_dbm
     site = SwitchSite(
         ingress=ports if one_side else frozenset(port for port in ports if port <= middle),
         egress=ports if one_side else frozenset(port for port in ports if port > middle),
-        serial=switch.identity or f"TWIN-{name}",
+        serial=_serial(lab, name),
         settle=lab.twin.settle,
         seed=lab.twin.seed,
         scheduler=scheduler,
         lit=lit,
         sensitivity=lab.twin.sensitivity,
-        bears=bears,
+        bears=lab.light_limits()[name].max_dbm,
         both_ways=one_side or any(fibres.is_bidi for fibres in ours),
     )
     if name in lab.twin.cards:
@@ -194,5 +174,18 @@ def _power_site(lab: Lab, name: str, hosts: VirtualHosts, scheduler: Scheduler) 
         else:
             hosts.power_off(feeds[outlet])
 
-    serial = lab.power[name].identity or f"TWIN-{name}"
-    return PowerSite(dict.fromkeys(feeds, True), serial, scheduler, turn)
+    return PowerSite(dict.fromkeys(feeds, True), _serial(lab, name), scheduler, turn)
+
+
+def _attenuator_site(
+    lab: Lab, name: str, budget: LightBudget, scheduler: Scheduler
+) -> AttenuatorSite:
+    fibres = lab.attenuators[name].fibres
+    about = frozenset(fibres), _serial(lab, name), lab.twin.seed, scheduler
+    return AttenuatorSite(*about, lambda channel, loss: budget.take(fibres[channel], loss))
+
+
+def _meter_site(lab: Lab, name: str, budget: LightBudget, scheduler: Scheduler) -> MeterSite:
+    taps = lab.meters[name].taps
+    about = frozenset(taps), _serial(lab, name), lab.twin.seed, scheduler
+    return MeterSite(*about, lambda channel: budget.tapped(taps[channel]))

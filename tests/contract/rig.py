@@ -13,7 +13,7 @@ from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.plugins import kind
-from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_ssh import SshServer
 from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.keys import write_certificate, write_ssh_key
 from testbed.twin.scheduler import WallScheduler
@@ -128,7 +128,7 @@ class SshPlace:
 
     def serve(self, far_end):
         """Let a far end answer here until the wire returned is closed."""
-        wire = serve_ssh(far_end, port=self.port, host_key=self._key, client_key=self._client_key)
+        wire = SshServer(far_end, port=self.port, host_key=self._key, client_key=self._client_key)
         self.port = wire.port
         with (self._home / "known_hosts").open("a") as known:
             known.write(f"[127.0.0.1]:{self.port} {self._known}\n")

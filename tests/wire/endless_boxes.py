@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from testbed.bench.sites import SwitchSite
-from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_ssh import SshServer
 from testbed.twin.keys import write_ssh_key
 from testbed.twin.scheduler import WallScheduler
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
@@ -132,7 +132,7 @@ class EndlessBox:
         keys = home / ".ssh"
         keys.mkdir(exist_ok=True)
         client, server = write_ssh_key(keys / "id_ed25519"), write_ssh_key(keys / "server")
-        wire = serve_ssh(self, host_key=keys / "server", client_key=client)
+        wire = SshServer(self, host_key=keys / "server", client_key=client)
         (keys / "known_hosts").write_text(f"[127.0.0.1]:{wire.port} {server}\n")
         return wire
 

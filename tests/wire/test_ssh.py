@@ -13,7 +13,7 @@ from testbed.bench.contracts import EXIT_MARK
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
-from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_ssh import SshServer
 from testbed.twin.keys import write_ssh_key
 from testbed_drivers.transports import ssh
 
@@ -75,7 +75,7 @@ def clerk():
 def wire(home, clerk):
     client_key = write_ssh_key(home / "id_ed25519")
     server_key = write_ssh_key(home / "server")
-    wire = serve_ssh(clerk, host_key=home / "server", client_key=client_key)
+    wire = SshServer(clerk, host_key=home / "server", client_key=client_key)
     (home / "known_hosts").write_text(f"[127.0.0.1]:{wire.port} {server_key}\n")
     yield wire
     wire.close()
@@ -246,7 +246,7 @@ def test_closing_twice_is_harmless(wire, line):
 
 def test_a_port_that_is_taken_is_an_error(home, clerk, wire):
     with pytest.raises(OSError, match="in use"):
-        serve_ssh(
+        SshServer(
             clerk,
             port=wire.port,
             host_key=home / "server",
