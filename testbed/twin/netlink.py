@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -62,16 +61,19 @@ class Network:
         self._worker.submit(lambda: self._route.close()).result()
         self._worker.shutdown()
 
-    def _do(self, what: str, action: Callable[[], Any]) -> Any:
+    def _do(self, what: str, call: str, *arguments: Any, **named: Any) -> Any:
+        """Call a function of pyroute2 in the thread; an OSError says what was to be done."""
         try:
-            return self._worker.submit(action).result()
+            return self._worker.submit(
+                lambda: getattr(self._route, call)(*arguments, **named)
+            ).result()
         except NetlinkError as error:
             raise OSError(error.code, f"{what}: {os.strerror(error.code)}") from error
 
     def index(self, name: str) -> int:
         """Return a link's interface index; raise OSError when there is no such link."""
         if name not in self._index:
-            found = self._do(f"look up {name}", lambda: self._route.link_lookup(ifname=name))
+            found = self._do(f"look up {name}", "link_lookup", ifname=name)
             if not found:
                 raise OSError(f"no network interface {name!r}")
             self._index[name] = found[0]
@@ -115,19 +117,13 @@ class Network:
 
     def add_address(self, name: str, address: str, prefix: int) -> None:
         """Give a link an IPv4 address."""
-        index = self.index(name)
-        self._do(
-            f"add address {address} to {name}",
-            lambda: self._route.addr("add", index=index, address=address, prefixlen=prefix),
-        )
+        where = {"index": self.index(name), "address": address, "prefixlen": prefix}
+        self._do(f"add address {address} to {name}", "addr", "add", **where)
 
     def add_route(self, destination: str, name: str) -> None:
         """Reach one address directly over a link."""
-        index = self.index(name)
-        self._do(
-            f"add route to {destination}",
-            lambda: self._route.route("add", dst=f"{destination}/32", oif=index, scope="link"),
-        )
+        where = {"dst": f"{destination}/32", "oif": self.index(name), "scope": "link"}
+        self._do(f"add route to {destination}", "route", "add", **where)
 
     def shape(self, name: str, rate: float) -> None:
         """Limit what a link sends to `rate` bit/s with a token bucket.
@@ -157,11 +153,10 @@ class Network:
         self._tc(f"stop redirect of {source}", "del-filter", "u32", source, **_FILTER)
 
     def _link(self, what: str, command: str, **arguments: Any) -> None:
-        self._do(what, lambda: self._route.link(command, **arguments))
+        self._do(what, "link", command, **arguments)
 
     def _tc(self, what: str, command: str, kind: str, name: str, **arguments: Any) -> None:
-        index = self.index(name)
-        self._do(what, lambda: self._route.tc(command, kind, index, **arguments))
+        self._do(what, "tc", command, kind, self.index(name), **arguments)
 
 
 def _hardware_address(index: int) -> str:
