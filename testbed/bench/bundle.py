@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 
-_MAIN = "import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
+_MAIN = b"import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
 
 # Runs on the host before any of our files are there: take the archive from standard input into
 # memory, so that nothing of it is ever on the host's disk, and let it be the agent. Whoever started
@@ -42,11 +43,11 @@ PACKAGES = {"onhost": "testbed.onhost"}
 def bundle() -> bytes:
     """Return the archive: `__main__.py` is the rank, `onhost.agent.server` the agent."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_entry("__main__.py"), _MAIN)
-        for name, package in PACKAGES.items():
-            for path, source in _sources(files(package), name):
-                archive.writestr(_entry(path), source)
+    every = (_sources(files(package), name) for name, package in PACKAGES.items())
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, source in chain([("__main__.py", _MAIN)], *every):
+            # The date of a ZipInfo is the epoch of the format, whenever the file was changed.
+            archive.writestr(zipfile.ZipInfo(path), source, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
@@ -58,12 +59,6 @@ def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
             yield from _sources(found, inside)
         elif found.name.endswith(".py"):
             yield inside, found.read_bytes()
-
-
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name)  # its date stays at the epoch of the format
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry
 
 
 def digest() -> str:

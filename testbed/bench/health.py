@@ -5,7 +5,7 @@ Nothing here stops a run; findings are logged before its first trial.
 
 from __future__ import annotations
 
-import os
+import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -30,20 +30,14 @@ _FREE = 256 << 20
 
 def troubles_of_results(results: Path) -> Iterator[str]:
     """Yield a finding when the disk of a directory is nearly too full for a record."""
-    free = _free(results)
+    directory = results.absolute()
+    there = next(place for place in (directory, *directory.parents) if place.exists())
+    free = shutil.disk_usage(there).free
     if free < _NEEDED:
         yield (
             f"the disk of {results} has {SIZE.format(free)} left: free some, or choose another "
             "place with --results; a run whose record is cut short is an error"
         )
-
-
-def _free(directory: Path) -> int:
-    """Return the free bytes of a directory that may not exist yet."""
-    directory = directory.absolute()
-    there = next(place for place in (directory, *directory.parents) if place.exists())
-    found = os.statvfs(there)
-    return found.f_bavail * found.f_frsize
 
 
 def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
