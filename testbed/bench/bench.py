@@ -261,13 +261,10 @@ class Bench:
 
     def keep_output(self, host: str, name: str, text: str) -> None:
         """Append a host's output to one of its files under `logs/`."""
-        with (
-            suppress(OSError),  # a full disk ends the run elsewhere
-            self._run.log(host, name).open(
-                "a", encoding="utf-8", errors="backslashreplace"
-            ) as file,
-        ):
-            file.write(text)
+        with suppress(OSError):  # a full disk ends the run elsewhere
+            path = self._run.log(host, name)
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
 
     def _set_up(self, name: str, deadline: Deadline) -> None:
         host = self.hosts[name]

@@ -50,7 +50,10 @@ class InstrumentSet:
             self._make(name)
         opened = run_parallel(lambda name: self._all[name].open(deadline), list(names))
         for name, identity in opened.items():
-            self._log_identity(name, identity)
+            data = asdict(identity)
+            if name in self.switches:
+                data["settle"] = self.switches[name].capabilities.settle
+            self._log.append("instrument.ready", name, **data)
         return opened
 
     def close(self) -> None:
@@ -76,9 +79,3 @@ class InstrumentSet:
 
     def _log_retry(self, name: str, why: str) -> None:
         self._log.append("retry", name, what="a read", why=why)
-
-    def _log_identity(self, name: str, identity: contracts.Identity) -> None:
-        data = asdict(identity)
-        if name in self.switches:
-            data["settle"] = self.switches[name].capabilities.settle
-        self._log.append("instrument.ready", name, **data)
