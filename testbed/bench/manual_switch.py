@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from testbed.bench.circuit_undo import CircuitUndo
@@ -18,8 +19,7 @@ from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, read_rows
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.instrument_factory import make_instrument, opening_seconds
-from testbed.bench.lease_resources import box_of, is_exclusive
-from testbed.bench.manual_lease import LeasedPorts, leased_ports
+from testbed.bench.lease_resources import box_of, is_exclusive, part_of
 from testbed.bench.multi_switch_change import (
     ForeignCircuitsLost,
     PlannedChange,
@@ -28,6 +28,7 @@ from testbed.bench.multi_switch_change import (
     is_rolled_back,
     take_back_verified,
 )
+from testbed.bench.permission import Guard
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, NotKnown, TestbedError
 from testbed.fabric.card import Card
@@ -35,6 +36,7 @@ from testbed.fabric.change import Change
 from testbed.fabric.circuits import CrossConnect, HostEnds
 from testbed.fabric.device import State
 from testbed.record.journal import Journal
+from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
@@ -52,6 +54,22 @@ _Plan = Callable[[State, State, Deadline], PlannedChange]
 
 def _ignore(text: str) -> None:
     """Ignore progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedPorts:
+    """Ports that are leased while a person changes their circuits."""
+
+    journal: Journal
+    may_move: Callable[[], None] = lambda: None
+    """Raises BusyError once the lease is lost; permits all where a person forces the change."""
+    leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
+    """Returns the ports that are leased to others, who may change them."""
+
+    def permit(self, crossbar: Crossbar) -> None:
+        """Have a crossbar check this lease before each order."""
+        crossbar.callbacks.may_move = self.may_move
+        crossbar.callbacks.leased_elsewhere = self.leased_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +226,30 @@ class ManualSwitch:
                 return rows
         raise InstrumentError(self.name, "what it shows changes while it is looked at")
 
-    def _leased(
-        self, ports: frozenset[int], run: RunDirectory
-    ) -> AbstractContextManager[LeasedPorts]:
+    @contextmanager
+    def _leased(self, ports: frozenset[int], run: RunDirectory) -> Iterator[LeasedPorts]:
+        """Lease ports while they are changed, with the journal and the transcript of `run`.
+
+        Without `_leases` they are taken whatever run has them. Raise BusyError with the run that
+        has them. They stay leased where an undo is left.
+        """
         self._transcript.write_to(run.wire(self.name), self.name)
-        return leased_ports(self.lab, self.name, self.identity, self._leases, ports, run)
+        with closing(Journal(run.journal)) as journal:
+            if self._leases is None:
+                yield LeasedPorts(journal)
+                return
+            guard = Guard(self.lab)
+            guard.answered.instrument(self.name, self.identity)
+            parts = (part_of(self.lab, self.name, str(port)) for port in ports)
+            wanted = frozenset[Resource]().union(*parts)
+            wanted |= guard.answered.resources(wanted)
+            lease = self._leases.take(wanted, "testbed switch", run)
+            guard.hold(lease)
+            may_move = partial(guard.check, self.name, ports)
+            try:
+                yield LeasedPorts(journal, may_move, partial(guard.held_by_others, self.name))
+            finally:
+                lease.end(run.journal)
 
     def _prepared(
         self, named: State, ours: State, wanted: State, deadline: Deadline
