@@ -15,13 +15,14 @@ from typing import Any, Protocol, TypeVar
 from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.fabric_change import FabricChange, summed
 from testbed.bench.multi_switch_change import (
+    FabricChange,
     ForeignCircuitsLost,
     PlannedChange,
     change_all,
     is_rolled_back,
     not_all_back,
+    summed,
 )
 from testbed.bench.orphaned_circuits import OrphanedCircuits
 from testbed.bench.verification import WallTime
