@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.bench.characterisation import card_of
 from testbed.bench.sites import (
     AttenuatorSite,
     Controller,
@@ -22,7 +23,7 @@ from testbed.errors import UsageError
 from testbed.plugins import kind, nearest
 from testbed.resource import Place, Ssh, Tcp, place
 from testbed.schema import Lab, has_one_side, inputs_of
-from testbed.twin.characterisation import card_of, follow
+from testbed.twin.characterisation import follow
 from testbed.twin.far_end_ssh import SshServer
 from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.hosts import VirtualHosts

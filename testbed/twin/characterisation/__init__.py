@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from testbed.bench.characterisation import card_of, presets
+from testbed.bench.characterisation import card_of
 from testbed.fabric.card import Card
 from testbed.schema import Lab
 
 if TYPE_CHECKING:
     from testbed.bench.sites import SwitchSite
-
-__all__ = ["card_of", "check_cards", "follow", "presets", "settings_of"]
 
 
 def check_cards(lab: Lab) -> None:

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from testbed.bench.characterisation import presets
 from testbed.run.planning.prediction import LinkRate, Physics, predict
 from testbed.run.planning.profiles import PROFILES, expectations
-from testbed.twin.characterisation import presets
 
 HERE = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.01)
 EXPECT = partial(
