@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import product
 
 from testbed.bench.contracts import Applied, OpticalSwitch
@@ -28,20 +28,22 @@ _LIMIT = 10.0
 _POLL = 0.0005
 
 
+@dataclass(eq=False)
 class Probe:
     """A probe of one open switch with two spare ingress and two spare egress ports."""
 
-    def __init__(
-        self,
-        name: str,
-        switch: OpticalSwitch,
-        ingress: tuple[int, ...],
-        egress: tuple[int, ...],
-        journal: Journal,
-        may_move: Callable[[], None],
-    ) -> None:
-        """Refuse ports that the switch does not have, or that carry somebody's circuit."""
-        can = switch.capabilities
+    _name: str
+    _switch: OpticalSwitch
+    _in: tuple[int, ...]
+    _out: tuple[int, ...]
+    _journal: Journal
+    _may_move: Callable[[], None]
+    _has_moved: bool = False
+    """Whether the switch has ever reported a new circuit as not yet in order."""
+
+    def __post_init__(self) -> None:
+        """Refuse ports that the switch does not have, or that carry a circuit."""
+        can, ingress, egress = self._switch.capabilities, self._in, self._out
         if can.positions or can.mesh:
             raise UsageError(
                 "a switch that moves as a whole has no spare ports to probe",
@@ -53,13 +55,7 @@ class Probe:
                 f"{ingress} and {egress} are not two ingress and two egress ports",
                 hint=f"light enters at {spans(can.ingress)} and leaves at {spans(can.egress)}",
             )
-        self._name, self._switch = name, switch
-        self._journal = journal
-        self._may_move = may_move
-        self._in, self._out = ingress, egress
         self._ports = {*ingress, *egress}
-        self._has_moved = False
-        """Whether the switch has ever reported a new circuit as not yet in order."""
         if found := self._ours():
             carried = ", ".join(f"{i}→{e}" for i, e in sorted(found.items()))
             raise BusyError(f"the ports carry circuits: {carried}", hint="name ports that are dark")
