@@ -6,7 +6,7 @@ and body the other.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.bench.sites import FarEnd
 from testbed.resource import Tty, place, way
@@ -17,18 +17,12 @@ _MASK = b"***"
 _NOT_MODIFIED = b"304"
 
 
-class Line(Protocol):
-    """A fresh conversation with a far end, in the words of a transcript."""
+def open_line(far_end: FarEnd, switch: Switch) -> PlainLine | HttpLine:
+    """Open a fresh conversation with a far end, as the driver of a switch would.
 
-    def say(self, data: bytes, answer: bytes) -> None:
-        """Say what was sent; `answer` is what the box answered then."""
-
-    def heard(self) -> bytes:
-        """Return what has come since this was asked last."""
-
-
-def open_line(far_end: FarEnd, switch: Switch) -> Line:
-    """Open a conversation as the driver of a switch would."""
+    `say` says what was sent, and is told what the box answered then; `heard` returns what has come
+    since it was called last.
+    """
     if way(switch.resource) == "http":
         return HttpLine(far_end, switch.options)
     return PlainLine(far_end, switch)
