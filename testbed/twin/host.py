@@ -44,7 +44,7 @@ class HostSettings:
 
 
 def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -> int:
-    """Be the host's first process until its power is cut.
+    """Be the host's first process, which collects all that end there, until its power is cut.
 
     Wait on `channel` until the links are there, then answer "up" or what went wrong.
     """
@@ -65,7 +65,10 @@ def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -
         _serve_ssh(host, host_key, settings.client_key, channel)
         os._exit(0)
     channel.close()
-    return _reap_forever()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    while machine.reap():
+        signal.sigwait({signal.SIGCHLD})
+    return 1  # the SSH server has ended too: nothing can reach this host any more
 
 
 def write_clock(place: Path, gain: int) -> None:
@@ -73,18 +76,6 @@ def write_clock(place: Path, gain: int) -> None:
     place.mkdir()
     start = f"{inspect.getsource(clock_rate)}\n\nrun_at({gain})\n"
     place.joinpath("sitecustomize.py").write_text(start)
-
-
-def _reap_forever() -> int:
-    """Collect every process that ends on the host, whoever started it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    while True:
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            return 1  # the SSH server is gone too: nobody can reach this host any more
-        signal.sigwait({signal.SIGCHLD})
 
 
 def _bring_up_network(host: HostLayout, settings: HostSettings) -> None:
@@ -119,13 +110,13 @@ async def _answer_ssh(
 ) -> None:
     path = f"{sysconfig.get_path('scripts')}:{os.environ.get('PATH', os.defpath)}"
     own = {"HOSTNAME": host.name, "PYTHONPATH": clock_rate.DIRECTORY}
-    shell = Shell({"PATH": path, "HOME": "/", "LANG": "C.UTF-8", **own})
+    environment = {"PATH": path, "HOME": "/", "LANG": "C.UTF-8", **own}
     server = await asyncssh.listen(
         host.address,
         host.ssh_port,
         server_host_keys=[host_key],
         authorized_client_keys=asyncssh.import_authorized_keys(client_key),
-        process_factory=shell.run,
+        process_factory=partial(run_command, environment),
         encoding=None,
         line_editor=False,
     )
@@ -139,30 +130,29 @@ def _close(stdin: asyncio.StreamWriter, gone: asyncio.Future[None]) -> None:
         gone.exception()  # whatever it is, the client has gone
 
 
-class Shell:
-    """Run what clients ask for, as a login shell of the host would, in an environment."""
+async def run_command(
+    environment: Mapping[str, str], client: asyncssh.SSHServerProcess[bytes]
+) -> None:
+    """Run a client's command to its end, as a login shell of the host would.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-
-    async def run(self, client: asyncssh.SSHServerProcess[bytes]) -> None:
-        """Run a client's command to its end; its input ends with the client, if not before."""
-        arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]
-        process = await asyncio.create_subprocess_exec(
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**self._environment, **(client.env or {})},
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        # Of a client that goes before all is connected nobody else would tell the command, which
-        # would wait for its input for ever.
-        gone = asyncio.ensure_future(client.wait_closed())
-        gone.add_done_callback(partial(_close, process.stdin))
-        await client.redirect(process.stdin, process.stdout, process.stderr)
-        code = await process.wait()
-        await client.stdout.drain()
-        await client.stderr.drain()
-        client.exit(code if code >= 0 else 128 - code)
+    Its input ends with the client, if not before.
+    """
+    arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]
+    process = await asyncio.create_subprocess_exec(
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**environment, **(client.env or {})},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    # Of a client that goes before all is connected nobody else would tell the command, which
+    # would wait for its input for ever.
+    gone = asyncio.ensure_future(client.wait_closed())
+    gone.add_done_callback(partial(_close, process.stdin))
+    await client.redirect(process.stdin, process.stdout, process.stderr)
+    code = await process.wait()
+    await client.stdout.drain()
+    await client.stderr.drain()
+    client.exit(code if code >= 0 else 128 - code)

@@ -49,23 +49,17 @@ class HostAttachment(Protocol):
         """Remove the links of a host without power."""
 
 
+@dataclass(slots=True, eq=False)
 class VirtualHosts:
     """All hosts of a twin. Methods may be called from any thread."""
 
-    def __init__(
-        self,
-        sites: Mapping[str, HostLayout],
-        zygote: Zygote,
-        management: Network,
-        fabric: Network,
-        far_sides: Sequence[HostAttachment],
-    ) -> None:
-        self._hosts = {name: VirtualHost(site) for name, site in sites.items()}
-        self._zygote = zygote
-        self._management = management
-        self._fabric = fabric
-        self._far_sides = far_sides
-        self._boots = Lock()  # the zygote serves one at a time
+    _hosts: Mapping[str, VirtualHost]
+    _zygote: Zygote
+    _management: Network
+    _fabric: Network
+    _far_sides: Sequence[HostAttachment]
+    _boots: Lock = field(default_factory=Lock)
+    """Held while the zygote forks a host: it serves one at a time."""
 
     def is_on(self, name: str) -> bool:
         """Return whether a host has power."""

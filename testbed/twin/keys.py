@@ -6,7 +6,6 @@ They are made anew for each twin, live on a file system in memory and vanish wit
 from __future__ import annotations
 
 import ipaddress
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +62,5 @@ def _general_name(address: str) -> x509.GeneralName:
 
 
 def _write_secret(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
+    path.touch(0o600, exist_ok=False)
+    path.write_bytes(content)

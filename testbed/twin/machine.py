@@ -47,6 +47,16 @@ def kill(pid: int, limit: float) -> None:
         os.close(descriptor)
 
 
+def reap() -> bool:
+    """Collect the child processes that have ended; return whether there are any others."""
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
 def furnish(names: dict[str, str]) -> None:
     """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")

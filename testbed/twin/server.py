@@ -8,7 +8,6 @@ virtual hosts         forked from the zygote, each in namespaces of its own
 
 from __future__ import annotations
 
-import os
 import signal
 import ssl
 import sys
@@ -23,7 +22,7 @@ from testbed.twin import keys, machine
 from testbed.twin.characterisation import settings_of
 from testbed.twin.control_socket import ControlSocket
 from testbed.twin.host import HostSettings
-from testbed.twin.hosts import BRIDGE, VirtualHosts
+from testbed.twin.hosts import BRIDGE, VirtualHost, VirtualHosts
 from testbed.twin.instruments import Instruments
 from testbed.twin.layout import GATEWAY, TwinLayout, lay_out
 from testbed.twin.light import Light
@@ -52,9 +51,9 @@ class Twin:
         self.light = Light(lab.wiring(), links, self._fabric, self.scheduler, *delays)
         packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)
         management = _management_network(site)
-        self.hosts = VirtualHosts(
-            site.hosts, zygote, management, self._fabric, (self.light, packets)
-        )
+        hosts = {name: VirtualHost(host) for name, host in site.hosts.items()}
+        around = management, self._fabric, (self.light, packets)
+        self.hosts = VirtualHosts(hosts, zygote, *around)
         self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
         self.instruments.serve(site, _server_tls(site), client_key)
         self.hosts.power_on_all()
@@ -74,7 +73,8 @@ def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
     with ControlSocket(machine.SOCKET, lambda request: answer(twin, name, request)):
         ready()
         while signal.sigwait(ENDING | {signal.SIGCHLD}) == signal.SIGCHLD:
-            _reap()
+            if not machine.reap():
+                sys.exit("the zygote died, so no host could start again")
     return 0
 
 
@@ -111,15 +111,6 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
         case {"do": "known-faults", "instrument": instrument}:
             return sorted(twin.instruments.far_end(instrument).known_faults)
     raise ValueError(f"unknown request {request}")
-
-
-def _reap() -> None:
-    """Collect processes whose parents died; as the first process here they become ours."""
-    try:
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
-    except ChildProcessError:
-        sys.exit("the zygote died, so no host could start again")
 
 
 def _management_network(site: TwinLayout) -> Network:

@@ -6,11 +6,12 @@ The directory, an SSH client's `~/.ssh`, gets the key that may log in and the ho
 import asyncio
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import asyncssh
 
-from testbed.twin.host import Shell
+from testbed.twin.host import run_command
 from testbed.twin.keys import write_ssh_key
 
 ADDRESSES = [f"127.0.0.{n}" for n in range(1, 5)]
@@ -37,7 +38,7 @@ async def serve(directory):
             server_factory=JumpHost,
             server_host_keys=[str(directory / "host_key")],
             authorized_client_keys=asyncssh.import_authorized_keys(client),
-            process_factory=Shell({**os.environ, "PATH": path}).run,
+            process_factory=partial(run_command, {**os.environ, "PATH": path}),
             encoding=None,
             line_editor=False,
         )

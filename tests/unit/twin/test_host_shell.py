@@ -3,16 +3,17 @@
 import asyncio
 import os
 import time
+from functools import partial
 
 import asyncssh
 import pytest
 
-from testbed.twin.host import Shell
+from testbed.twin.host import run_command
 from testbed.twin.keys import write_ssh_key
 
 
-async def serve(directory, shell):
-    """Return a server of a shell, and a way to log in."""
+async def serve(directory):
+    """Return a server that runs commands, and a way to log in."""
     client = write_ssh_key(directory / "client")
     write_ssh_key(directory / "host")
     server = await asyncssh.listen(
@@ -20,7 +21,7 @@ async def serve(directory, shell):
         0,
         server_host_keys=[str(directory / "host")],
         authorized_client_keys=asyncssh.import_authorized_keys(client),
-        process_factory=shell.run,
+        process_factory=partial(run_command, os.environ),
         encoding=None,
         line_editor=False,
     )
@@ -46,7 +47,7 @@ def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch
             return process
 
         monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
-        server, log_in = await serve(tmp_path, Shell(os.environ))
+        server, log_in = await serve(tmp_path)
         client = await log_in()
         command = asyncio.ensure_future(
             client.create_process(f"cat > /dev/null; touch {ended}", encoding=None)
