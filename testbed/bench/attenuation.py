@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.bench.contracts import Attenuator, PowerMeter
+from testbed.bench.permission import Guard
 from testbed.clock import Deadline, now
 from testbed.errors import TestbedError, UnsafeError, UsageError
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
@@ -50,16 +51,6 @@ class Tap:
         return self._meter.power(self.channel, deadline)
 
 
-class Permit(Protocol):
-    """Permission to set attenuators, asked immediately before each order."""
-
-    def attenuator(self, name: str, host: str = "", why: str = "") -> None:
-        """Raise BusyError unless an attenuator is still leased.
-
-        Where a fault takes light from a host, raise UsageError unless that is permitted there.
-        """
-
-
 @dataclass(slots=True, eq=False)
 class Attenuation:
     """The attenuators and meters in the fibres of a lab."""
@@ -72,7 +63,8 @@ class Attenuation:
     """The name and channel of each fibre's meter."""
     _wiring: Wiring
     _journal: Journal
-    _permit: Permit
+    _permit: Guard
+    """Asked immediately before each order."""
     _undos: dict[SwitchPort, _Undo] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from threading import RLock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.contracts import OpticalSwitch
@@ -25,6 +25,7 @@ from testbed.bench.multi_switch_change import (
     summed,
 )
 from testbed.bench.orphaned_circuits import OrphanedCircuits
+from testbed.bench.permission import Guard
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
@@ -44,16 +45,6 @@ from testbed.record.log import EventLog
 _Ports = TypeVar("_Ports", bound=Crossbar)
 
 
-class Permit(Protocol):
-    """Permission to change ports."""
-
-    def check(self, switch: str, ports: Iterable[int]) -> None:
-        """Raise BusyError unless these ports of a switch are still leased."""
-
-    def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
-        """Return which of these ports are leased to others now."""
-
-
 class Fabric:
     """The optical switches of a lab, as far as one plan may use them; one change at a time."""
 
@@ -64,7 +55,7 @@ class Fabric:
         ports: Iterable[HostPort],
         journal: Journal,
         log: EventLog,
-        leased: Permit,
+        leased: Guard,
         limits: Mapping[str, LightLimits] = {},
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
         added: Callable[[SwitchPort], float] = lambda fibre: 0.0,

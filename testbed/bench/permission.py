@@ -74,7 +74,11 @@ class Guard:
             self._instrument(outlet.unit, [outlet.outlet])
 
     def attenuator(self, name: str, host: str = "", why: str = "") -> None:
-        """Raise BusyError unless an attenuator is still leased; `why` is a fault to check, too."""
+        """Raise BusyError unless an attenuator is still leased.
+
+        Where `why` is a fault that takes light from a host, raise UsageError unless the lab
+        permits that there.
+        """
         if why:
             self.fault(why, host)
         self._instrument(name, [""])

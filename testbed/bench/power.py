@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.bench.contracts import PowerUnit
+from testbed.bench.permission import Guard
 from testbed.clock import Deadline
 from testbed.errors import BusyError, LabError, TestbedError, UnsafeError, UsageError
 from testbed.record.journal import Journal
 from testbed.schema import Outlet
-
-
-class Permit(Protocol):
-    """Permission to switch outlets, asked immediately before each order."""
-
-    def outlet(self, host: str, why: str = "") -> None:
-        """Raise BusyError unless a host's outlet is still leased, UsageError unless it may go off.
-
-        Without a reason why it goes off, it is turned on.
-        """
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +22,8 @@ class Power:
     _units: Mapping[str, PowerUnit]
     _outlets: Mapping[str, Outlet | None]
     _journal: Journal
-    _permit: Permit
+    _permit: Guard
+    """Asked immediately before each order."""
     cut_hosts: set[str] = field(default_factory=set)
     """Hosts whose power we cut since their agent was last opened: nothing runs there now."""
     _undos: dict[str, int] = field(default_factory=dict)
