@@ -7,7 +7,6 @@ changed one is refused, with the command that accepts it.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,27 +181,24 @@ def _fit_for_dead_peers(line: object) -> None:
 
 def _explained(host: str, target: str, error: Exception) -> HostError:
     """Return what a failed connection means and what to do about it."""
-    tried = f"SSH to {target} failed: {error}"
-    hints: list[tuple[type[Exception], Callable[[], str]]] = [
-        (paramiko.BadHostKeyException, lambda: changed_hint(server(target))),
-        (paramiko.AuthenticationException, lambda: f"check that `ssh {target}` logs in"),
-        (socket.gaierror, lambda: "the name is unknown; check `ssh:` and your SSH configuration"),
-    ]
-    for kind, hint in hints:
-        if isinstance(error, kind):
-            return HostError(host, tried, hint=hint())
-    if "not found in known_hosts" in str(error):
-        return HostError(host, tried, hint=_unknown_hint(target))
-    if isinstance(error, TimeoutError):
-        return HostTimeout(host, tried, hint="is the host up, and does the name service answer?")
-    return HostError(host, tried, hint=f"check that `ssh {target} true` works")
-
-
-def _unknown_hint(target: str) -> str:
-    return (
-        f"its key is unknown: compare it with the host's own, then accept it with `ssh {target} "
-        f"true`, or all of the lab with `{typed('doctor', '--accept-host-keys')}`"
-    )
+    failure = HostError
+    match error:
+        case paramiko.BadHostKeyException():
+            hint = changed_hint(server(target))
+        case paramiko.AuthenticationException():
+            hint = f"check that `ssh {target}` logs in"
+        case socket.gaierror():
+            hint = "the name is unknown; check `ssh:` and your SSH configuration"
+        case _ if "not found in known_hosts" in str(error):
+            hint = (
+                "its key is unknown: compare it with the host's own, then accept it with `ssh "
+                f"{target} true`, or all of the lab with `{typed('doctor', '--accept-host-keys')}`"
+            )
+        case TimeoutError():
+            failure, hint = HostTimeout, "is the host up, and does the name service answer?"
+        case _:
+            hint = f"check that `ssh {target} true` works"
+    return failure(host, f"SSH to {target} failed: {error}", hint=hint)
 
 
 def changed_hint(where: Server) -> str:
