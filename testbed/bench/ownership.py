@@ -70,13 +70,9 @@ class OwnedPorts:
         They are those of an ingress whose order the switch did not refuse and which it shows at
         another egress. After a lost answer the cause is unknown: the switch may have restarted.
         """
-        astray = frozenset(
-            (i, e)
-            for i, e in applied.state.items()
-            if i in change.adds
-            and i not in applied.refused
-            and e not in (state.get(i), change.adds[i])
-        )
+        told = {i: e for i, e in change.adds.items() if i not in applied.refused}
+        shown = applied.state.items()
+        astray = frozenset((i, e) for i, e in shown if e not in (state.get(i), told.get(i, e)))
         if astray:
             self.made |= astray
             self.callbacks.on_unrequested(self.name, astray)

@@ -203,16 +203,9 @@ class Rollback:
         theirs = {p for pair in present.items() - self._ours.made for p in pair}
         # An order names no port twice: where light goes elsewhere now, that is removed instead.
         elsewhere = theirs | {*back.removes, *back.removes.values()}
-        gone = {
-            i: e
-            for i, e in doubted.adds.items()
-            if goal.target.get(i) != e and not {i, e} & elsewhere
-        }
-        again = {
-            i: e
-            for i, e in doubted.removes.items()
-            if goal.target.get(i) == e and present.get(i) == e
-        }
+        adds, removes, target = doubted.adds, doubted.removes, goal.target
+        gone = {i: e for i, e in adds.items() if target.get(i) != e and not {i, e} & elsewhere}
+        again = {i: e for i, e in removes.items() if target.get(i) == e == present.get(i)}
         return Change({**gone, **back.removes}, {**again, **back.adds}, back.disturbs)
 
     def _verify(self, goal: RollbackTarget, deadline: Deadline) -> None:
