@@ -6,7 +6,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -193,14 +192,11 @@ def keep_frames_in_order() -> None:
 
 def new_network_namespace() -> int:
     """Return a descriptor of a new network namespace, made by a thread that then ends."""
-    made: list[int] = []
 
-    def make() -> None:
+    def make() -> int:
         unshare(NEWNET)
         keep_frames_in_order()
-        made.append(open_namespace("thread-self"))
+        return open_namespace("thread-self")
 
-    thread = Thread(target=make)
-    thread.start()
-    thread.join()
-    return made[0]
+    with ThreadPoolExecutor(1) as worker:
+        return worker.submit(make).result()
