@@ -23,7 +23,6 @@ from testbed.errors import BusyError, HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
 from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
-from testbed.record.lease import Lease
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import Lab
@@ -56,7 +55,8 @@ class Bench:
         self.meters = self._instruments.meters
         outlets = {name: host.power for name, host in lab.hosts.items()}
         self.guard = Guard(lab)
-        """Checked immediately before every act on the lab: none is permitted before `hold`."""
+        """Checked immediately before every act on the lab: none is permitted before it holds a
+        lease, which its owner releases after the bench is closed."""
         self.power = Power(self._instruments.units, outlets, journal, self.guard)
         self.attenuation = Attenuation(
             self._instruments.attenuators,
@@ -77,31 +77,14 @@ class Bench:
         self._agents: dict[str, int] = {}
         """By host, the journal entry for what our agent changes there."""
 
-    def hold(self, lease: Lease) -> None:
-        """Use a lease; its owner releases it after the bench is closed."""
-        self.guard.hold(lease)
-
-    def lease_reported_identities(self) -> None:
-        """Lease the open boxes under their reported identities, before any of them is changed.
-
-        Raise BusyError when another run has one of these boxes under another name.
-        """
-        self.guard.lease_reported_identities()
-
-    def open_instruments(
-        self,
-        switches: Iterable[str],
-        power: Iterable[str],
-        deadline: Deadline,
-        *,
-        optics: Iterable[str] = (),
-    ) -> None:
+    def open_instruments(self, names: Iterable[str], deadline: Deadline) -> None:
         """Open and identify instruments in parallel; lock lines that cannot be shared.
 
-        `optics` are attenuators and power meters.
-        Raise BusyError when somebody has such a line, InstrumentError when one does not answer.
+        Switches are first in the log, then power units, then attenuators and meters. Raise
+        BusyError when another run has such a line, InstrumentError when one does not answer.
         """
-        wanted = [*sorted(switches), *sorted(power), *sorted(optics)]
+        switches, units = self.lab.switches, self.lab.power
+        wanted = sorted(names, key=lambda name: (name not in switches, name not in units, name))
         for name, identity in self._instruments.open(wanted, deadline).items():
             self.guard.answered.instrument(name, identity)
 
@@ -119,7 +102,7 @@ class Bench:
         Raise BusyError when another run has one of them under another name.
         """
         self.start_agents(names := list(names), deadline)
-        self.lease_reported_identities()
+        self.guard.lease_reported_identities()
         self.set_up_hosts(names, deadline)
 
     def start_agents(self, names: Iterable[str], deadline: Deadline) -> None:

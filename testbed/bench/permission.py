@@ -34,9 +34,9 @@ class Guard:
         self._lease = lease
 
     def lease_reported_identities(self) -> None:
-        """Lease the boxes under their reported identities too.
+        """Lease the boxes that have answered under their reported identities too.
 
-        Raise BusyError when another run has one of them.
+        Raise BusyError when another run has one of them under another name.
         """
         if self._lease is not None:
             self._lease.widen(self.answered.resources(self._lease.resources))

@@ -152,12 +152,11 @@ class Orchestrator:
             self._time = time_limit(self.experiment.limits.run, self.inbox)
 
     def _open_instruments(self, step: steps.OpenInstruments) -> None:
-        optics = (*step.attenuators, *step.meters)
-        names = (*step.switches, *step.power, *optics)
+        names = (*step.switches, *step.power, *step.attenuators, *step.meters)
         bench, in_worker = self._bench, self.inbox.in_worker
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
         opening = Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT))
-        open_all = partial(bench.open_instruments, step.switches, step.power, optics=optics)
+        open_all = partial(bench.open_instruments, names)
         in_worker("opening the instruments", open_all, opening)
         self._lease_what_answered()
         deadline = Deadline.after(_OPEN_LIMIT)

@@ -67,7 +67,7 @@ class RunLeases:
 
         lease = self._take_with_retries(take)
         lease.when_lost(self.inbox.stop)
-        bench.hold(lease)
+        bench.guard.hold(lease)
         self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
 
     def take_identified(self, bench: Bench) -> float:
@@ -77,7 +77,7 @@ class RunLeases:
         patience.
         """
         began = now()
-        self._take_with_retries(bench.lease_reported_identities)
+        self._take_with_retries(bench.guard.lease_reported_identities)
         return now() - began
 
     def before_cleanup(self, cleanup: Cleanup) -> None:

@@ -212,9 +212,9 @@ def _checked(
     """Open the switches and the hosts, and check all fibres between them."""
     bench, opening, limit = check.bench, Deadline.after(_OPEN_LIMIT), Deadline.after(_CHECK_LIMIT)
     cleanup.push("instruments", lambda _: bench.close_instruments(), _CHANGE_LIMIT)
-    open_all = partial(bench.open_instruments, list(bench.lab.switches), [])
+    open_all = partial(bench.open_instruments, bench.lab.switches)
     inbox.in_worker("opening the switches", open_all, opening)
-    bench.lease_reported_identities()
+    bench.guard.lease_reported_identities()
     cleanup.push("agents", bench.close_hosts, _CHANGE_LIMIT)
     inbox.in_worker("starting the agents", partial(bench.open_hosts, hosts), opening)
     running = inbox.submit(check.run)

@@ -73,9 +73,9 @@ class Frame:
     def hold(self, *names):
         wanted = frozenset().union(*(whole_of(self.lab, name) for name in names))
         self.lease = self.leases.take(wanted, "ours", self.run)
-        self.bench.hold(self.lease)
-        self.bench.open_instruments(names, [], soon())
-        self.bench.lease_reported_identities()
+        self.bench.guard.hold(self.lease)
+        self.bench.open_instruments(names, soon())
+        self.bench.guard.lease_reported_identities()
 
     def move(self, name, begin, end):
         removes, adds = (dict(a.items() - b.items()) for a, b in ((begin, end), (end, begin)))

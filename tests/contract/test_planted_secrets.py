@@ -185,7 +185,7 @@ def bench(planted, directory, heard, capsys):
 
 
 def test_a_run_that_logs_in_everywhere_repeats_no_password(bench, heard, planted, directory):
-    bench.open_instruments(SWITCHES, UNITS, soon())
+    bench.open_instruments([*SWITCHES, *UNITS], soon())
     assert {event.subject for event in heard} >= {*SWITCHES, *UNITS}
     for switch in bench.switches.values():
         switch.state(soon())
@@ -198,7 +198,7 @@ def test_a_login_that_is_refused_repeats_no_password(bench, planted, name):
     planted.give(name, f"tried-{name}")
     switches, units = ([name], []) if name in SWITCHES else ([], [name])
     with pytest.raises(TestbedError, match=name) as refusal:
-        bench.open_instruments(switches, units, soon())
+        bench.open_instruments([*switches, *units], soon())
     planted.expect_nothing_in("".join(traceback.format_exception(refusal.value)))
     planted.expect_nothing_in(repr(refusal.value) + repr(vars(refusal.value)))
 
@@ -253,7 +253,7 @@ def test_an_instrument_that_repeats_its_login_is_masked(bench, planted, director
     planted.replace(name, Parrot())
     switches, units = ([name], []) if name in SWITCHES else ([], [name])
     with pytest.raises(Rejected, match=r"\*\*\*") as refusal:
-        bench.open_instruments(switches, units, soon())
+        bench.open_instruments([*switches, *units], soon())
     planted.expect_nothing_in("".join(traceback.format_exception(refusal.value)))
     planted.expect_nothing_in(repr(vars(refusal.value)))
     (transcript,) = directory.rglob("wire/*.jsonl")

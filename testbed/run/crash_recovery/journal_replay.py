@@ -57,7 +57,7 @@ class JournalReplay:
         """Undo every open entry and return the exit code."""
         entries = open_entries(self.directory.journal)
         self.log.append("recover.begin", self.directory.id, **beginning(entries))
-        self._bench.hold(lease)
+        self._bench.guard.hold(lease)
         self._inherited = lease.inherited
         self._push_all(entries)
         try:
@@ -175,12 +175,12 @@ class JournalReplay:
                 text = f"{name} is not an instrument of the lab"
                 raise UnsafeError(text, hint="look at it by hand")
             limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
-            self._bench.open_instruments([name], (), limit)
+            self._bench.open_instruments([name], limit)
 
         wanted = list(names)
         with self._cleanup.wait.waiting():
             self._opened |= _errors(open_one, (n for n in wanted if n not in self._opened))
-        self._bench.lease_reported_identities()
+        self._bench.guard.lease_reported_identities()
         return [error for name in wanted if (error := self._opened[name])]
 
 

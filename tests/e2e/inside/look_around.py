@@ -22,7 +22,7 @@ with tempfile.TemporaryDirectory() as scratch:
     log = EventLog(run.events)
     bench = Bench(lab, run, Journal(run.journal), log, lambda host, message, received: None)
     lease = Leases().take(needs(lab, lab.hosts), "look", run)
-    bench.hold(lease)
+    bench.guard.hold(lease)
     bench.open_hosts(lab.hosts, Deadline.after(15))
     first = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
     second = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}

@@ -33,7 +33,7 @@ def bench(run, ears, tmp_path, ssh_host):
     lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
         needs(bench.lab, ["h0"]), "test", run
     )
-    bench.hold(lease)
+    bench.guard.hold(lease)
     with ssh_host.at_home():
         bench.open_hosts(["h0"], soon())
     yield bench

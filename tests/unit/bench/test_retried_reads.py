@@ -41,7 +41,7 @@ def test_a_repeated_read_is_in_the_record(far_end, tmp_path):
         (tmp_path / "lab.yaml").write_text(LAB.format(port=wire.port))
         lab = load_lab(tmp_path / "lab.yaml")
         bench, limit = Bench(lab, run, journal, log, lambda *report: None), Deadline.after(10)
-        bench.open_instruments(["ocs"], [], limit)
+        bench.open_instruments(["ocs"], limit)
         far_end.fault("garbled", command="STAT", count=1)
         assert bench.switches["ocs"].state(limit) == {}
         bench.close_instruments()

@@ -107,8 +107,8 @@ class KilledRun:
             needs(self.lab, self.lab.hosts, ["voa"]), "killed", self.directory
         )
         self.bench = Bench(self.lab, self.directory, self.journal, self.log, lambda *report: None)
-        self.bench.hold(self.lease)
-        self.bench.open_instruments(["ocs"], ["pdu"], soon(), optics=["voa"])
+        self.bench.guard.hold(self.lease)
+        self.bench.open_instruments(["ocs", "pdu", "voa"], soon())
         self.bench.open_fabric(self.lab.wiring())
         self.bench.fabric.adopt(frozenset({ONE, OTHER}), soon())
 

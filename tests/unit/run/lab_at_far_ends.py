@@ -247,8 +247,8 @@ class LabAtFarEnds:
         journal, log = Journal(run.journal), EventLog(run.events)
         log.subscribe(self.log_events.append)
         bench = Bench(load_lab(run.path / "lab.yaml"), run, journal, log, lambda *report: None)
-        bench.hold(lease := self.take(bench.lab))
-        bench.open_instruments(["ocs"], ["pdu"], soon(), optics=["voa"])
+        bench.guard.hold(lease := self.take(bench.lab))
+        bench.open_instruments(["ocs", "pdu", "voa"], soon())
         bench.open_fabric(bench.lab.wiring())
         bench.fabric.adopt(frozenset(), soon())
         lease.release()
@@ -261,7 +261,7 @@ class LabAtFarEnds:
     def make_ready(self, bench):
         """Have a ring of three hosts, and agents on all, under a new lease; return that."""
         lease = self.take(bench.lab)
-        bench.hold(lease)
+        bench.guard.hold(lease)
         for end in self.ends.values():
             end.is_mute = not self.powered[end.name[1:]]
         bench.power.cut_hosts.clear()
@@ -277,7 +277,7 @@ class LabAtFarEnds:
 
     def put_back(self, bench):
         """Have all as it was before, under a lease that nobody takes away."""
-        bench.hold(lease := self.take(bench.lab))
+        bench.guard.hold(lease := self.take(bench.lab))
         self.unit.clear()
         bench.power.restore_all(soon())
         bench.attenuation.restore_all(soon())

@@ -40,7 +40,7 @@ def leases(tmp_path):
 @pytest.fixture
 def context(bench, leases, inbox, log):
     lease = leases.take(needs(bench.lab, bench.lab.hosts), "test")
-    bench.hold(lease)
+    bench.guard.hold(lease)
     yield RunContext(bench, inbox, bench._journal, log, Cleanup(inbox, log), None, Twin())
     lease.release()
 

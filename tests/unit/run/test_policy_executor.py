@@ -77,7 +77,7 @@ def repair(bench, job, inbox, log, tmp_path):
     lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
         needs(bench.lab, bench.lab.hosts), ""
     )
-    bench.hold(lease)
+    bench.guard.hold(lease)
     bench.open_fabric(())
     yield Repair(bench, job, inbox, log)
     lease.release()

@@ -66,8 +66,8 @@ class Rack:
         self.journal = Journal(self.run.journal)
         self.bench = Bench(self.lab, self.run, self.journal, self.log, lambda *report: None)
         self.lease = self.leases.take(needs(self.lab, self.lab.hosts), "wiring", self.run)
-        self.bench.hold(self.lease)
-        self.bench.open_instruments(["ocs"], [], soon())
+        self.bench.guard.hold(self.lease)
+        self.bench.open_instruments(["ocs"], soon())
         self.bench.hosts.update({name: Voice(name, self) for name in self.lab.hosts})
         return WiringCheck(self.bench, self.journal, self.log, self.told.append)
 
