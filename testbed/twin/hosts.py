@@ -27,13 +27,9 @@ class VirtualHost:
     site: HostLayout
     lock: Lock = field(default_factory=Lock)
     pid: int | None = None
+    """Its first process; None without power."""
     namespace: int | None = None
     """Kept open until the next power-on: tearing it down takes the kernel's network lock."""
-
-    @property
-    def on(self) -> bool:
-        """Return whether the host has power."""
-        return self.pid is not None
 
 
 class HostAttachment(Protocol):
@@ -63,7 +59,7 @@ class VirtualHosts:
 
     def is_on(self, name: str) -> bool:
         """Return whether a host has power."""
-        return self._hosts[name].on
+        return self._hosts[name].pid is not None
 
     def pid(self, name: str) -> int:
         """Return a host's first process; raise HostError when it has no power."""
@@ -81,7 +77,7 @@ class VirtualHosts:
         """Start a host with a fresh network and wait until it answers SSH."""
         host = self._hosts[name]
         with host.lock:
-            if host.on:
+            if host.pid is not None:
                 return
             self._discard_remains(host)
             line = self._start(host)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from testbed.fabric.circuits import HostPort
@@ -74,7 +74,7 @@ class TwinLayout:
 
 def lay_out(lab: Lab) -> TwinLayout:
     """Return the site of a lab's twin; raise ValueError for what a twin cannot be."""
-    addresses = _Addresses(iter(_NAMED_HOSTS.hosts()))
+    addresses = _addresses((host.ssh_name for host in lab.hosts.values()), _NAMED_HOSTS)
     chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
     indexes = iter(range(_FIRST_LINK, 2**20))
     hosts = {}
@@ -87,7 +87,7 @@ def lay_out(lab: Lab) -> TwinLayout:
         offset = int(chance.uniform(0, lab.twin.clock_skew) * 1e9)
         gain = round(drift.uniform(-1, 1) * lab.twin.clock_drift * 1e9)
         _refuse_another_start(name, host.env, gain)
-        address, uplink = addresses.of(host.ssh_name), f"m{number}"
+        address, uplink = addresses[host.ssh_name], f"m{number}"
         hosts[name] = HostLayout(
             name, host.ssh_name, address, port, uplink, next(indexes), links, offset, gain
         )
@@ -104,28 +104,26 @@ def _refuse_another_start(name: str, environment: Collection[str], gain: int) ->
 
 
 def _instruments(lab: Lab) -> Iterator[InstrumentLayout]:
-    addresses = _Addresses(iter(_NAMED_INSTRUMENTS.hosts()))
-    for name, box in lab.instruments().items():
-        where = place(box.resource)
+    places = {name: place(box.resource) for name, box in lab.instruments().items()}
+    named = (where.host for where in places.values() if isinstance(where, Tcp))
+    addresses = _addresses(named, _NAMED_INSTRUMENTS)
+    for name, where in places.items():
         if isinstance(where, OtherVisa):
             raise ValueError(
                 f"{name}: a twin cannot answer at {where.name}; it has TCP and serial lines"
             )
-        address = addresses.of(where.host) if isinstance(where, Tcp) else ""
+        address = addresses[where.host] if isinstance(where, Tcp) else ""
         yield InstrumentLayout(name, where, address)
 
 
-class _Addresses:
-    """Give names an address of a private range, and numbers themselves."""
+def _addresses(names: Iterable[str], network: ipaddress.IPv4Network) -> dict[str, str]:
+    """Return an address for each name: itself where it is one, or the next of a network."""
+    free = map(str, network.hosts())
+    return {name: name if _is_address(name) else next(free) for name in dict.fromkeys(names)}
 
-    def __init__(self, free: Iterator[ipaddress.IPv4Address]) -> None:
-        self._free = free
-        self._given: dict[str, str] = {}
 
-    def of(self, name: str) -> str:
-        try:
-            return str(ipaddress.IPv4Address(name))
-        except ValueError:
-            if name not in self._given:
-                self._given[name] = str(next(self._free))
-            return self._given[name]
+def _is_address(name: str) -> bool:
+    try:
+        return bool(ipaddress.IPv4Address(name))
+    except ValueError:
+        return False

@@ -63,12 +63,7 @@ class Sandbox:
             return process.wait()
 
     def _join(
-        self,
-        way: Sequence[str],
-        command: Sequence[str],
-        *,
-        own_session: bool,
-        quiet: bool = False,
+        self, way: Sequence[str], command: Sequence[str], *, own_session: bool, quiet: bool = False
     ) -> subprocess.Popen[bytes]:
         me = str(os.getpid())
         arguments = [way[0], me, *way[1:], str(_here()), *command]
