@@ -10,10 +10,11 @@ import signal
 import socket
 import sysconfig
 import warnings
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -62,7 +63,7 @@ def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -
         channel.send(f"error: {error}".encode())
         return 1
     if os.fork() == 0:
-        _serve_ssh(host, host_key, settings.client_key, channel)
+        _serve_ssh(_answer_ssh(host, host_key, settings.client_key, channel), channel)
         os._exit(0)
     channel.close()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -93,14 +94,12 @@ def _bring_up_network(host: HostLayout, settings: HostSettings) -> None:
     network.close()
 
 
-def _serve_ssh(
-    host: HostLayout, host_key: asyncssh.SSHKey, client_key: str, channel: socket.socket
-) -> None:
+def _serve_ssh(server: Coroutine[Any, Any, None], channel: socket.socket) -> None:
     logging.getLogger("asyncssh").setLevel(logging.ERROR)
     # asyncssh leaves one behind for every client that is lost without a word.
     warnings.filterwarnings("ignore", "coroutine 'Queue.join' was never awaited", RuntimeWarning)
     try:
-        asyncio.run(_answer_ssh(host, host_key, client_key, channel))
+        asyncio.run(server)
     except (OSError, asyncssh.Error) as error:
         channel.send(f"error: SSH server: {error}".encode())
 
