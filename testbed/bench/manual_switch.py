@@ -52,10 +52,6 @@ _Plan = Callable[[State, State, Deadline], PlannedChange]
 """Plans a change of named cross-connects to those of them that are wanted."""
 
 
-def _ignore(text: str) -> None:
-    """Ignore progress."""
-
-
 @dataclass(frozen=True, slots=True)
 class LeasedPorts:
     """Ports that are leased while a person changes their circuits."""
@@ -93,7 +89,7 @@ class ManualSwitch:
     _leases: Leases | None
     """None when a person forces the change of ports that others have leased."""
     _transcript: Transcript
-    on_wait: Callable[[str], None] = _ignore
+    on_wait: Callable[[str], None]
     """Called with the reason for a long wait."""
 
     def rows(self) -> list[CrossConnectRow]:
@@ -272,7 +268,7 @@ def open_manual_switch(
     leases: Leases,
     *,
     force: bool,
-    on_wait: Callable[[str], None] = _ignore,
+    on_wait: Callable[[str], None] = lambda text: None,
 ) -> Iterator[ManualSwitch]:
     """Open a switch of a lab; with `force` change also ports that others have leased."""
     with ExitStack() as stack:
