@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock, Thread
-from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.layout import MANAGEMENT_INTERFACE, HostLayout
+from testbed.twin.light import Light
 from testbed.twin.machine import kill
 from testbed.twin.netlink import Network, open_namespace
+from testbed.twin.packet_switches import PacketSwitches
 from testbed.twin.zygote import Zygote
 
 BRIDGE = "management"
@@ -32,19 +33,6 @@ class VirtualHost:
     """Kept open until the next power-on: tearing it down takes the kernel's network lock."""
 
 
-class HostAttachment(Protocol):
-    """The far side of a host's fabric ports, which follows the host's power."""
-
-    def host_is_on(self, host: str) -> None:
-        """Join its ports, which must exist in the fabric namespace by now."""
-
-    def host_goes_dark(self, host: str) -> None:
-        """Stop all of its frames before returning."""
-
-    def host_is_gone(self, host: str) -> None:
-        """Remove the links of a host without power."""
-
-
 @dataclass(slots=True, eq=False)
 class VirtualHosts:
     """All hosts of a twin. Methods may be called from any thread."""
@@ -53,7 +41,8 @@ class VirtualHosts:
     _zygote: Zygote
     _management: Network
     _fabric: Network
-    _far_sides: Sequence[HostAttachment]
+    _far_sides: Sequence[Light | PacketSwitches]
+    """What the fabric ports lead to, which follows the power of each host."""
     _boots: Lock = field(default_factory=Lock)
     """Held while the zygote forks a host: it serves one at a time."""
 
