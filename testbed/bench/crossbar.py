@@ -131,7 +131,7 @@ class Crossbar:
         when light would break a limit, UsageError for a state that this switch cannot hold.
         """
         state = self._switch.state(deadline)
-        self._refuse_if_gone(Difference.between(self._ours.shown or {}, state).missing)
+        self._refuse_drift(Difference.between(self._ours.shown or {}, state).missing, "is gone")
         can, ours = self._switch.capabilities, self._ours.of(state)
         try:
             change = plan_change(state, wanted, ours, self.ports, can)
@@ -152,12 +152,8 @@ class Crossbar:
         if self._ours.shown is None:
             self._ours.shown = self._ours.of(state)
         drift = Difference.between(self._ours.shown, self._ours.on_ports(state))
-        self._refuse_if_gone(drift.missing)
-        if came := drift.extra:
-            raise BusyError(
-                f"{self.name} was changed behind our back: {self._ours.named(came)} came",
-                hint="find out who else uses this switch",
-            )
+        self._refuse_drift(drift.missing, "is gone")
+        self._refuse_drift(drift.extra, "came")
 
     def command(self, state: State, change: Change, deadline: Deadline) -> Applied:
         """Send a change to the switch and compare the read-back of our ports.
@@ -260,10 +256,10 @@ class Crossbar:
                     return Applied(began, now(), now(), state)
             raise
 
-    def _refuse_if_gone(self, gone: State) -> None:
-        if gone:
+    def _refuse_drift(self, cross: State, became: str) -> None:
+        if cross:
             raise BusyError(
-                f"{self.name} was changed behind our back: {self._ours.named(gone)} is gone",
+                f"{self.name} was changed behind our back: {self._ours.named(cross)} {became}",
                 hint="find out who else uses this switch",
             )
 

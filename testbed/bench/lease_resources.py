@@ -28,7 +28,9 @@ def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resource
     ends = {e for port, f in wiring.items() if port.host in named for e in (f.tx, f.rx)}
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
     boxes = {end.switch for end in ends} | {outlet.unit for outlet in outlets} | {*whole}
-    _look_up(lab, named, boxes)
+    places = [place(lab.instruments()[name].resource) for name in boxes]
+    lines = {found.host for found in places if isinstance(found, Tcp)}
+    addresses.look_up(lines | {lab.hosts[name].ssh_name for name in named})
     return frozenset().union(
         *(host_of(lab, host) for host in named),
         *(part_of(lab, end.switch, str(end.number)) for end in ends),
@@ -125,13 +127,6 @@ def addresses_of(lab: Lab, host: str) -> tuple[str, ...]:
 def _has_parts(lab: Lab, name: str) -> bool:
     spec = lab.instruments()[name]
     return not is_exclusive(lab, name) and not kind("drivers", spec.driver).whole
-
-
-def _look_up(lab: Lab, hosts: Iterable[str], boxes: Iterable[str]) -> None:
-    """Resolve the names behind hosts and instruments in parallel."""
-    places = [place(lab.instruments()[name].resource) for name in boxes]
-    names = {found.host for found in places if isinstance(found, Tcp)}
-    addresses.look_up(names | {lab.hosts[name].ssh_name for name in hosts})
 
 
 def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:

@@ -141,7 +141,11 @@ class AgentLink:
         if "re" not in message:
             self._listener(self.host, message, received)
             return
-        future, sent = self._asked(message["re"])
+        with self._sending:
+            asked = self._waiting.pop(message["re"], None)
+        if asked is None:
+            raise ProtocolError(f"an answer to question {message['re']}, which is not open")
+        future, sent = asked
         if "error" in message:
             future.set_exception(HostError(self.host, message["error"]))
         else:
@@ -151,13 +155,6 @@ class AgentLink:
         if answered.exception() is None:
             answer = answered.result()
             self._took.append(answer.received - answer.sent)
-
-    def _asked(self, number: int) -> tuple[Future[Answer], float]:
-        with self._sending:
-            found = self._waiting.pop(number, None)
-        if found is None:
-            raise ProtocolError(f"an answer to question {number}, which is not open")
-        return found
 
     def _lose(self, reason: str) -> None:
         self._ended.set()
