@@ -8,27 +8,28 @@ carrier along and nobody else's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from testbed.fabric.circuits import HostPort, SwitchPort
 from testbed.twin.netlink import Network
 
 
+@dataclass(eq=False)
 class PacketSwitches:
     """The packet switches of a lab; every method may be called from any thread."""
 
-    def __init__(
-        self,
-        plugged: Mapping[HostPort, SwitchPort],
-        links: Mapping[HostPort, str],
-        network: Network,
-        rate: float,
-    ) -> None:
-        """Make the bridges; `rate` is what each port of a switch can send, in bit/s."""
-        names = sorted({end.switch for end in plugged.values()})
+    _plugged: Mapping[HostPort, SwitchPort]
+    _links: Mapping[HostPort, str]
+    _network: Network
+    _rate: float
+    """What each port of a switch can send, in bit/s."""
+
+    def __post_init__(self) -> None:
+        """Make the bridges."""
+        names = sorted({end.switch for end in self._plugged.values()})
         self._bridges = {name: f"switch{number}" for number, name in enumerate(names)}
-        self._plugged, self._links, self._network, self._rate = plugged, links, network, rate
         for bridge in self._bridges.values():
-            network.add_bridge(bridge)
+            self._network.add_bridge(bridge)
 
     def host_is_on(self, host: str) -> None:
         """Plug a host's ports in; their links must exist in the fabric namespace by now."""
