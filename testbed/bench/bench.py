@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from testbed.bench.attenuation import Attenuation
-from testbed.bench.clocks import HostClocks
+from testbed.bench.clocks import HostClocks, measure_offset
 from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost, ChangesLeftOnHost
@@ -165,7 +165,7 @@ class Bench:
 
         def measure(host: BenchHost) -> None:
             try:
-                self.clocks.add_offset(host.name, host.clock_offset(deadline))
+                self.clocks.add_offset(host.name, measure_offset(host.link, deadline))
             except HostError as error:
                 self._log.append("note", host.name, text=f"its clock was not measured: {error}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from testbed.bench import ssh
 from testbed.bench.bundle import agent_command, bundle
-from testbed.bench.clocks import Offset, measure_offset, watch_offset
+from testbed.bench.clocks import Offset, watch_offset
 from testbed.bench.link import AgentLink, Answer, Listener
 from testbed.clock import Deadline
 from testbed.errors import EXIT_UNSAFE, HostError
@@ -129,10 +129,6 @@ class BenchHost:
         self.identity_ports = answer["identity"]
         changes: int = answer["changes"]
         return changes
-
-    def clock_offset(self, deadline: Deadline) -> Offset:
-        """Measure the host's clock against ours."""
-        return measure_offset(self.link, deadline)
 
     def watch_clock(self, callback: Callable[[Offset], None]) -> None:
         """Measure the host's clock periodically while its agent answers, in a thread."""

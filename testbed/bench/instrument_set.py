@@ -68,14 +68,12 @@ class InstrumentSet:
     def _make(self, name: str) -> None:
         made: Any = make_instrument(self._lab, name, self._transcripts[name], self._all)
         self._all[name] = made
-        for section, ready in (
-            (self._lab.switches, self.switches),
-            (self._lab.power, self.units),
-            (self._lab.attenuators, self.attenuators),
-            (self._lab.meters, self.meters),
-        ):
+        lab = self._lab
+        sections = [lab.switches, lab.power, lab.attenuators, lab.meters]
+        opened: list[Any] = [self.switches, self.units, self.attenuators, self.meters]
+        for section, instruments in zip(sections, opened, strict=True):
             if name in section:
-                ready[name] = made
+                instruments[name] = made
 
     def _log_retry(self, name: str, why: str) -> None:
         self._log.append("retry", name, what="a read", why=why)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.bench.bench import Bench
+from testbed.bench.clocks import measure_offset
 from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline
 from testbed.record.journal import Journal
@@ -24,8 +25,9 @@ with tempfile.TemporaryDirectory() as scratch:
     lease = Leases().take(needs(lab, lab.hosts), "look", run)
     bench.guard.hold(lease)
     bench.open_hosts(lab.hosts, Deadline.after(15))
-    first = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
-    second = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
+    links = {name: host.link for name, host in bench.hosts.items()}
+    first = {name: measure_offset(link, Deadline.after(5)) for name, link in links.items()}
+    second = {name: measure_offset(link, Deadline.after(5)) for name, link in links.items()}
     bench.close_hosts(Deadline.after(10))
     lease.release()
     routes = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
