@@ -51,8 +51,7 @@ def measure_offset(
     for _ in range(questions - 1):
         if found.bound <= good:
             break
-        again = offset_of(link.ask("clock", deadline))
-        found = min(found, again, key=lambda one: one.bound)
+        found = min(found, offset_of(link.ask("clock", deadline)), key=lambda one: one.bound)
     return found
 
 

@@ -274,10 +274,8 @@ def open_manual_switch(
     with ExitStack() as stack:
         if is_exclusive(lab, name) and not force:
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
-        transcript = Transcript()
-        stack.callback(transcript.close)
-        switch: Any = make_instrument(lab, name, transcript)
-        stack.callback(switch.close)
+        transcript = stack.enter_context(closing(Transcript()))
+        switch: Any = stack.enter_context(closing(make_instrument(lab, name, transcript)))
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
         yield ManualSwitch(
             lab, name, identity, switch, None if force else leases, transcript, on_wait

@@ -149,7 +149,6 @@ def _ssh_servers(site: TwinLayout) -> Iterator[tuple[str, int, Path]]:
 def _server_tls(site: TwinLayout) -> ssl.SSLContext:
     places = [(i.address, i.place.host) for i in site.instruments if isinstance(i.place, Tcp)]
     names = {name for place in places for name in place}
-    chain, key = keys.write_certificate(machine.CERTIFICATES, sorted(names))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain, key)
+    context.load_cert_chain(*keys.write_certificate(machine.CERTIFICATES, sorted(names)))
     return context
