@@ -33,7 +33,7 @@ _REOPEN_TRY = 0.4
 _REAP_TRY = 8.0
 """Long enough for an agent that ends another one first."""
 _REOPEN_PAUSE = 0.05
-_LEAVE_TRY = 5.0
+_END_TRY = 5.0
 
 
 class Bench:
@@ -139,7 +139,7 @@ class Bench:
         if name not in self.lab.hosts:
             raise UnsafeError(f"{name} is not a host of the lab", hint="look at it by hand")
         self._start_with_retries(name, _REAP_TRY, deadline)
-        self._leave(self.hosts.pop(name), deadline)
+        self._end_agent(self.hosts.pop(name), deadline)
 
     def _settle(self, name: str) -> None:
         """Settle the journal entry of a host on which nothing of this run is left."""
@@ -196,7 +196,7 @@ class Bench:
             try:
                 if name in self.hosts:
                     with suppress(HostError):
-                        return self._leave(self.hosts.pop(name), deadline.within(_LEAVE_TRY))
+                        return self._end_agent(self.hosts.pop(name), deadline.within(_END_TRY))
                 self.reap(name, deadline)
             except BusyError as error:
                 problems.append(f"{name} is left with what this run has there: {error}")
@@ -207,7 +207,7 @@ class Bench:
         if problems:
             raise UnsafeError("; ".join(problems), hint="look at these hosts")
 
-    def _leave(self, host: BenchHost, deadline: Deadline) -> None:
+    def _end_agent(self, host: BenchHost, deadline: Deadline) -> None:
         host.clean_up(deadline)
         self._settle(host.name)
 

@@ -18,8 +18,8 @@ from itertools import chain
 _MAIN = b"import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
 
 # Runs on the host before any of our files are there: take the archive from standard input into
-# memory, so that nothing of it is ever on the host's disk, and let it be the agent. Whoever started
-# it may be cut off before the first word: then the alarm, which the agent's hello ends, kills it.
+# memory, so that nothing of it is ever on the host's disk, and let it be the agent. Its client may
+# be lost before the first byte: then the alarm, which the agent's hello ends, kills it.
 _BOOTSTRAP = """
 import os, signal, sys
 signal.alarm(60)

@@ -1,6 +1,6 @@
 """The conformance probe: one short script on spare ports of any switch, or of its twin.
 
-It tries what the makers' manuals leave open: a circuit twice, a port in use, a list with one bad
+It tries what the manuals leave open: a circuit twice, a port in use, a list with one bad
 pair, removing a circuit that does not exist. Only the four ports are touched, and they are dark
 again at the end: that undo is journalled before the first of them is lit.
 """

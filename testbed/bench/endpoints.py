@@ -1,4 +1,4 @@
-"""Circuits of a switch as people name them: two host ports, an ingress and an egress, a list."""
+"""Circuits of a switch as commands name them: two host ports, two ports of the switch, a list."""
 
 from __future__ import annotations
 

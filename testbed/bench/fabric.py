@@ -77,7 +77,7 @@ class Fabric:
         """The circuits on our ports since the last change."""
         self._others_gone: list[str] = []
         """The foreign circuits that our changes removed, in words."""
-        self._left: list[OrphanedCircuits] = []
+        self._orphaned: list[OrphanedCircuits] = []
         """The ports taken over from a dead run."""
         self._crossbars = [
             self._crossbar(Crossbar, name, numbers)
@@ -219,8 +219,8 @@ class Fabric:
         Switches in `alone` cannot have been used by another run since. `bring_back` then restores.
         """
         ports = {n: frozenset(p) for n, p in undo["ports"].items() if n in self._switches}
-        self._left = [self._crossbar(OrphanedCircuits, name, some) for name, some in ports.items()]
-        self._undo.adopt_undo(undo, self._left, alone)
+        self._orphaned = [self._crossbar(OrphanedCircuits, n, p) for n, p in ports.items()]
+        self._undo.adopt_undo(undo, self._orphaned, alone)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
         """Restore the ports that were taken over, as far as foreign circuits allow.
@@ -232,7 +232,7 @@ class Fabric:
         words: list[str] = []
         problems: list[TestbedError] = []
         with self._lock:
-            for crossbar in self._left:
+            for crossbar in self._orphaned:
                 try:
                     self._leased.check(crossbar.name, crossbar.ports)
                     words += crossbar.bring_back(deadline)

@@ -4,7 +4,7 @@ A box is identified by every address at which it answers, so that two lab files 
 differently still conflict, and by its serial number as far as the lab file states it; once it has
 answered, `ReportedIdentities.resources` adds its answer. One box is then several resources of one
 name. A switch is shared port by port, a power unit outlet by outlet; a box is leased as a whole
-when its line carries one conversation at a time, or when changing one circuit may move others.
+when its line carries one session at a time, or when changing one circuit may move others.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def box_of(lab: Lab, name: str) -> str:
 
 
 def is_exclusive(lab: Lab, name: str) -> bool:
-    """Return whether an instrument's line carries one conversation at a time."""
+    """Return whether an instrument's line carries one session at a time."""
     return not isinstance(place(lab.instruments()[name].resource), (Tcp, Ssh))
 
 

@@ -22,7 +22,7 @@ Listener = Callable[[str, Message, float], None]
 
 
 _PROMPT = ("alive", "clock")
-"""Questions that an agent answers at once, so that the time of the answer is that of the line."""
+"""Requests that an agent answers at once, so that the time of the answer is that of the line."""
 
 _RECENT = 15
 
@@ -37,7 +37,7 @@ class Answer:
 
 
 class AgentLink:
-    """Speak with the agent of one host; any thread may ask."""
+    """Send requests to the agent of one host, from any thread."""
 
     def __init__(self, host: str, channel: Channel, listener: Listener) -> None:
         self.host = host
@@ -47,7 +47,7 @@ class AgentLink:
         self._waiting: dict[int, tuple[Future[Answer], float]] = {}
         self._sending = Lock()
         self._closed = ""
-        """Why nobody can ask any more."""
+        """Why no request can be sent any more; empty while the link is open."""
         self._heard = now()
         self._ended = Event()
         self._took: deque[float] = deque(maxlen=_RECENT)
@@ -55,7 +55,7 @@ class AgentLink:
         Thread(target=self._read, name=f"agent {host}", daemon=True).start()
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
-        """Ask and wait for the answer.
+        """Send a request and wait for the answer.
 
         Raise HostError with the agent's words when it refused or the link is lost, HostTimeout
         when the deadline passes first.
@@ -69,7 +69,7 @@ class AgentLink:
             raise HostTimeout(self.host, f"no answer to {do!r} in time") from None
 
     def post(self, do: str, **fields: Any) -> Future[Answer]:
-        """Ask without waiting; the future holds the answer or the HostError."""
+        """Send a request; the future holds the answer or the HostError."""
         future: Future[Answer] = Future()
         if do in _PROMPT:
             future.add_done_callback(self._time)

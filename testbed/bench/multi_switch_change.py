@@ -53,7 +53,7 @@ class FabricChange:
     removed: frozenset[CrossConnect]
     added: frozenset[CrossConnect]
     disturbed: frozenset[CrossConnect]
-    """What changed or went dark for a moment although nobody asked for it."""
+    """What changed or went dark for a moment although no circuit of the change needs it."""
 
 
 def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[VerifiedChange]:

@@ -27,7 +27,7 @@ _PAUSES = (0.02, 0.06, 0.18, 0.0)
 _FIRST_LOOK = 0.005
 _LONGEST_LOOK = 0.25
 _BACK_OFF = 1.5
-_RESTLESS = 3
+_MOST_DEPARTURES = 3
 """Changes away from the reached state after which the read-back counts as unreliable."""
 _LONG = 1.0
 """Seconds of waiting that are announced."""
@@ -49,8 +49,8 @@ class RollbackTarget:
     removed: dict[int, int] = field(default_factory=dict)
     """Cross-connects that were commanded to be added, and to be removed."""
 
-    def missed_by(self, state: State) -> Difference:
-        """Return the difference between the target and a state."""
+    def difference_from(self, state: State) -> Difference:
+        """Return how a state differs from the target."""
         shown = {i: e for i, e in state.items() if {i, e} & self.region or self.target.get(i) == e}
         shown = {i: e for i, e in shown.items() if self.others.get(i) != e}
         return Difference.between(self.target, shown)
@@ -96,7 +96,7 @@ class Rollback:
         # The time of the last read counts: a busy machine delays what is before and after it.
         while problem or looked - since <= self._lag.stable_after:
             is_late = looked - since > self._lag.stable_after or deadline.passed
-            if is_late or unread > len(_PAUSES) or departures > _RESTLESS:
+            if is_late or unread > len(_PAUSES) or departures > _MOST_DEPARTURES:
                 raise self._failure(problem, departures)
             self._clock.wait(min(pause, deadline.left))
             pause = min(_BACK_OFF * pause, _LONGEST_LOOK)
@@ -120,7 +120,7 @@ class Rollback:
             )
 
     def _failure(self, problem: str, departures: int) -> UnsafeError:
-        if departures > _RESTLESS:
+        if departures > _MOST_DEPARTURES:
             problem = "its read-back changes again and again, so its state is unknown"
         elif not problem:
             problem = "there was no time to see whether its read-back is stable"
@@ -173,7 +173,7 @@ class Rollback:
 
     def _remaining(self, goal: RollbackTarget, present: State) -> str:
         self._ours.seen, self._ours.shown = present, self._ours.of(present)
-        left = goal.missed_by(present)
+        left = goal.difference_from(present)
         return f"it shows {left}" if left else ""
 
     def _unreadable(self, error: LabError) -> str:

@@ -21,7 +21,7 @@ class Scheduler(Protocol):
 
 
 class FarEndSession(Protocol):
-    """One client's conversation with a far end."""
+    """One client's session with a far end."""
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client, in any pieces; answer through the session's `send`."""
@@ -32,7 +32,7 @@ def never() -> None:
 
 
 class FarEnd(Protocol):
-    """The device side of one instrument: a state machine that several clients may talk to."""
+    """The device side of one instrument: a state machine that several clients may use."""
 
     @property
     def known_faults(self) -> Mapping[str, str]:
@@ -45,7 +45,7 @@ class FarEnd(Protocol):
         serial: bool = False,
         hang_up: Callable[[], None] = never,
     ) -> FarEndSession:
-        """Open a conversation whose replies go to `send`.
+        """Open a session whose replies go to `send`.
 
         `serial` says that the client came over a serial line, where some instruments end their
         lines otherwise than on a network; `hang_up` closes the client's line at once.

@@ -98,7 +98,7 @@ class Channel:
             try:
                 return self._channel.recv(1 << 16)
             except TimeoutError:
-                continue  # its limit is for sending; silence is judged by who listens
+                continue  # the limit is for sending; the caller decides how long silence may last
             except (OSError, EOFError, paramiko.SSHException):
                 return b""
 

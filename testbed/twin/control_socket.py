@@ -41,7 +41,7 @@ class ControlSocket:
                 connection, _ = self._listener.accept()
             except OSError:
                 return  # closed
-            # Whoever hangs up, or says nothing, ends its own request only.
+            # A client that hangs up, or sends nothing, ends its own request only.
             with suppress(OSError), connection, connection.makefile("rw") as stream:
                 connection.settimeout(_SILENCE)
                 request = stream.readline(_LONGEST)

@@ -1,8 +1,8 @@
 """Far ends behind SSH, as network equipment with a command line is reached.
 
-A connection is one conversation with the far end. Every command is a line to it; what it says goes
-to the commands in their order, each until its answer ends (`EXIT_MARK`). A command that the client
-gave up still takes its own answer, so a late one never becomes another's. There is no shell.
+A connection is one session with the far end. Every command is a line to it; its output goes to the
+commands in their order, each until its answer ends (`EXIT_MARK`). A command that the client gave up
+still takes its own answer, so a late one never becomes another's. There is no shell.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SshServer:
         self.port = self._server.get_port()
 
     def cut(self) -> None:
-        """Hang up on every client; new ones are welcome."""
+        """Hang up on every client; new ones are accepted."""
         self._in_loop(self._hang_up())
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class SshServer:
 
 
 class _Client(asyncssh.SSHServer):
-    """One client's connection: its login, its commands, its conversation with the far end."""
+    """One client's connection: its login, its commands, its session with the far end."""
 
     def __init__(self, server: SshServer) -> None:
         self.gone = asyncio.Event()
@@ -115,7 +115,7 @@ class _Client(asyncssh.SSHServer):
     def connection_made(self, connection: asyncssh.SSHServerConnection) -> None:
         self._connection = connection
         soon = self._server.soon
-        self._conversation = self._server.far_end.session(
+        self._session = self._server.far_end.session(
             lambda data: soon(self._say, data), hang_up=lambda: soon(self.hang_up)
         )
 
@@ -139,9 +139,9 @@ class _Client(asyncssh.SSHServer):
         return _Command(self)
 
     def run(self, channel: asyncssh.SSHServerChannel[bytes], command: str) -> None:
-        """Say a command to the far end; its answer goes to `channel`."""
+        """Send a command to the far end; its answer goes to `channel`."""
         self._commands.append(channel)
-        self._conversation.receive(command.encode() + b"\n")
+        self._session.receive(command.encode() + b"\n")
 
     def hang_up(self) -> None:
         """Break the connection."""

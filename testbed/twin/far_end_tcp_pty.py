@@ -39,7 +39,7 @@ def serve_pty(far_end: FarEnd, link: Path | None = None, *, baud: int = 0) -> Pt
 
 
 class TcpServer:
-    """A far end on a TCP port; every client has its own conversation and thread."""
+    """A far end on a TCP port; every client has its own session and thread."""
 
     def __init__(
         self, far_end: FarEnd, listener: socket.socket, tls: ssl.SSLContext | None
@@ -54,7 +54,7 @@ class TcpServer:
         self._thread = _started(self._accept)
 
     def cut(self) -> None:
-        """Hang up on every client; new ones are welcome."""
+        """Hang up on every client; new ones are accepted."""
         with self._lock:
             clients = list(self._clients)
         for client in clients:
@@ -106,7 +106,7 @@ class TcpServer:
 
 
 class PtyServer:
-    """A far end on a pseudo-terminal: one conversation, whoever opens the device."""
+    """A far end on a pseudo-terminal: one session for all that open the device."""
 
     def __init__(self, far_end: FarEnd, link: Path | None, baud: int) -> None:
         self._baud = baud
@@ -125,7 +125,7 @@ class PtyServer:
         self._thread = _started(self._converse)
 
     def close(self) -> None:
-        """Take the device away: whoever has it open is hung up on; safe to call twice."""
+        """Take the device away, which hangs up all that have it open; safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -165,7 +165,7 @@ def _started(action: Callable[[], None]) -> threading.Thread:
 
 
 def _send_all(line: socket.socket, data: bytes) -> None:
-    with suppress(OSError):  # the client is gone, and nobody misses the answer
+    with suppress(OSError):  # the client is gone
         line.sendall(data)
 
 

@@ -146,8 +146,8 @@ async def run_command(
         start_new_session=True,
     )
     assert process.stdin is not None
-    # Of a client that goes before all is connected nobody else would tell the command, which
-    # would wait for its input for ever.
+    # Where a client goes before all is connected, nothing else would end the command's input, for
+    # which it would wait for ever.
     gone = asyncio.ensure_future(client.wait_closed())
     gone.add_done_callback(partial(_close, process.stdin))
     await client.redirect(process.stdin, process.stdout, process.stderr)

@@ -69,7 +69,7 @@ class Instruments:
                 controller.join(self.far_ends[name])
 
     def receivers_need(self, level: float) -> None:
-        """Let every host's receiver understand light of `level` dBm and more."""
+        """Have every host's receiver decode light of `level` dBm and more."""
         for site in self._switches.values():
             site.sensitivity = level
         self._budget.look_again()
@@ -88,8 +88,9 @@ class Instruments:
     def serve(self, site: TwinLayout, tls: ssl.SSLContext, client_key: str) -> None:
         """Let every far end answer where the lab file says, until the twin ends.
 
-        A serial line is as slow as its driver's option `baud` makes a real one. SSH lets in whoever
-        holds the public key `client_key`; ValueError for a far end that does not answer SSH.
+        A serial line is as slow as its driver's option `baud` makes a real one. A
+        client of SSH logs in with the public key `client_key`; ValueError for a far end that does
+        not answer SSH.
         """
         for instrument in site.instruments:
             if self._answering[instrument.place] != instrument.name:

@@ -26,7 +26,7 @@ def write_ssh_key(path: Path) -> str:
 def write_certificate(directory: Path, addresses: list[str]) -> tuple[Path, Path]:
     """Write a self-signed certificate for names and addresses; return (certificate, key).
 
-    Clients inside the twin trust it through SSL_CERT_FILE; nobody else ever sees it.
+    Clients inside the twin trust it through SSL_CERT_FILE; it leaves the twin nowhere.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "testbed twin")])

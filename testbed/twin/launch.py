@@ -30,7 +30,7 @@ def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
     def report(**said: object) -> None:
         try:
             os.write(ready, json.dumps(said).encode() + b"\n")
-        except BrokenPipeError:  # whoever started this has gone, and nobody else knows of it
+        except BrokenPipeError:  # the process that started this has ended, and no other knows of it
             os._exit(EXIT_LAB)
 
     try:

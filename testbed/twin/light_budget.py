@@ -1,6 +1,6 @@
 """The light budget: launched power, loss of fibres, power at the far side.
 
-Levels are worked out when somebody asks for them; nothing here happens for a packet. What a switch
+Levels are computed when they are asked for; nothing here happens for a packet. What a switch
 itself takes is known to its far end, and whether the rest is enough for a receiver is decided
 there. Only that matters to carriers and frames, which are the business of `light`.
 """
@@ -18,8 +18,8 @@ from testbed.schema.twin import LAUNCH
 class LightBudget:
     """The fibres between hosts and switches; `emits` tells whether a host sends light.
 
-    Taking a lock here would turn round the order switch, then fabric: single values are read and
-    written, and a switch looks again after each change.
+    Locks are taken in the order switch, then fabric, so none is taken here: single values are read
+    and written, and a switch looks again after each change.
     """
 
     def __init__(self, lab: Lab, emits: Callable[[str], bool]) -> None:

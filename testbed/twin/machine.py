@@ -14,7 +14,7 @@ RUNTIME_DIRECTORY = Path("/run/testbed")
 """The files of the twin, on a file system in memory."""
 
 HOME = RUNTIME_DIRECTORY / "home"
-"""The home directory of whoever runs in the twin: its SSH key, known hosts and nothing else."""
+"""The home directory of commands in the twin: an SSH key, known hosts and nothing else."""
 
 SOCKET = RUNTIME_DIRECTORY / "twin.sock"
 CERTIFICATES = RUNTIME_DIRECTORY / "tls"

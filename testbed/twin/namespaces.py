@@ -80,8 +80,8 @@ def only_receive_mounts() -> None:
 def become_root_of_new_user_namespace() -> None:
     """Enter a new user namespace and be root in it.
 
-    Real root keeps the whole range of ids, so that files of other owners stay reachable; anybody
-    else is mapped alone. The process must have one thread only.
+    Real root keeps the whole range of ids, so that files of other owners stay reachable; any
+    other user is mapped alone. The process must have one thread only.
     """
     uid, gid = os.getuid(), os.getgid()
     whole = uid == 0

@@ -82,7 +82,7 @@ class Network:
         """Add a bridge and bring it up.
 
         Its hardware address is given: the kernel would take that of one of its ports, and when that
-        went with its host's power, all others would send to nobody until they asked anew.
+        went with its host's power, all others would send to the old address until they asked anew.
         """
         address = _hardware_address(0)
         self._link(f"add bridge {name}", "add", ifname=name, kind="bridge", address=address)

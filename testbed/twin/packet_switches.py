@@ -1,8 +1,8 @@
-"""Packet switches as bridges in the fabric namespace: whoever is plugged in reaches all others.
+"""Packet switches as bridges in the fabric namespace: each port reaches all others.
 
 What leaves a port of the switch is shaped like what leaves a host, so that two hosts which send to
-a third at once share its line, as they would at a real switch. A host without power takes its own
-carrier along and nobody else's.
+a third at once share its line, as they would at a real switch. A host without power loses its own
+carrier; those of other hosts stay.
 """
 
 from __future__ import annotations

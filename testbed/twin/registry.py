@@ -117,7 +117,7 @@ def log_file(name: str) -> Path:
 def _place() -> Path:
     """Return where this user's own directory for twins is, or would be.
 
-    Raise UsageError where somebody else made it, or may write there: processes are ended by what
+    Raise UsageError where another user made it, or may write there: processes are ended by what
     its files say.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -134,7 +134,7 @@ def _place() -> Path:
 
 
 def _user() -> int:
-    """Return this user's id as it is outside: within a twin of theirs everybody is number 0."""
+    """Return this user's id as it is outside: within a twin every user has the id 0."""
     with suppress(OSError):
         return outside(os.getuid(), Path("/proc/self/uid_map").read_text())
     return os.getuid()

@@ -1,6 +1,6 @@
 """Replay a transcript to a twin, and compare its answers with those of the box.
 
-The far end hears the recorded bytes at the recorded times, on a clock that is moved by hand, and
+The far end receives the recorded bytes at the recorded times, on a clock that is moved by hand, and
 its answers are held against the recorded ones, except for what differs by nature: dates and light
 levels. How long an answer took is not compared.
 """
@@ -83,9 +83,9 @@ class Agreement:
 
 
 def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[TranscriptRow]) -> Agreement:
-    """Say a transcript of a switch to a fresh twin of it and compare the answers.
+    """Send a transcript of a switch to a fresh twin of it and compare the answers.
 
-    Each line that was opened in the transcript is a fresh conversation, whose greeting counts.
+    Each line that was opened in the transcript is a fresh session, whose greeting counts.
     """
     scheduler = SteppedScheduler()
     far_end, spec = lone_switch(lab, switch, scheduler), lab.switches[switch]

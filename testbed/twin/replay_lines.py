@@ -18,7 +18,7 @@ _NOT_MODIFIED = b"304"
 
 
 def open_line(far_end: FarEnd, switch: Switch) -> PlainLine | HttpLine:
-    """Open a fresh conversation with a far end, as the driver of a switch would.
+    """Open a fresh session with a far end, as the driver of a switch would.
 
     `say` says what was sent, and is told what the box answered then; `heard` returns what has come
     since it was called last.
@@ -29,7 +29,7 @@ def open_line(far_end: FarEnd, switch: Switch) -> PlainLine | HttpLine:
 
 
 class PlainLine:
-    """A conversation of bytes; the password that the transcript hides is that of the lab file."""
+    """A session of bytes; the password that the transcript hides is that of the lab file."""
 
     def __init__(self, far_end: FarEnd, switch: Switch) -> None:
         self._heard = bytearray()
@@ -50,7 +50,7 @@ class PlainLine:
 
 
 class HttpLine:
-    """A conversation of requests, with the login, cookies and tags that a client sends along."""
+    """A session of requests, with the login, cookies and tags that a client sends along."""
 
     def __init__(self, far_end: FarEnd, options: Any) -> None:
         self._heard = bytearray()

@@ -125,7 +125,7 @@ def start(
         process.wait()
         raise
     finally:
-        os.close(read)  # not before the launcher is gone: it would say that nobody listens
+        os.close(read)  # not before the launcher has ended: it would report a broken pipe
 
 
 def _server_that_is_ready(read: int, lab_file: Path) -> int:
