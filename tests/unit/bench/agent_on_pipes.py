@@ -71,28 +71,28 @@ class PipeChannel:
         self.process.stderr.close()
 
 
-class Ears:
-    """Hears what a link reports, and waits for it."""
+class EventRecorder:
+    """Records the events of a link, and waits for them."""
 
     def __init__(self):
-        self.heard = []
+        self.received = []
         self._changed = threading.Condition()
 
     def __call__(self, host, message, received):
         with self._changed:
-            self.heard.append(message)
+            self.received.append(message)
             self._changed.notify_all()
 
     def wait_for(self, event, count=1, **fields):
         """Return the `count`-th such event; what a rank said is looked into."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.of(event, **fields)) >= count, 10), (
-                f"no {event} {fields} in {self.heard[-5:]}"
+                f"no {event} {fields} in {self.received[-5:]}"
             )
             return self.of(event, **fields)[count - 1]
 
     def of(self, event, **fields):
-        flat = [message.get("said", message) for message in self.heard]
+        flat = [message.get("said", message) for message in self.received]
         return [m for m in flat if m["event"] == event and m.items() >= fields.items()]
 
 
@@ -105,8 +105,8 @@ class Agent:
             "h0", f"{wrapper} {shlex.quote(command)}" if wrapper else command
         )
         self.channel.send(bundle())
-        self.ears = Ears()
-        self.link = AgentLink("h0", self.channel, self.ears)
+        self.events = EventRecorder()
+        self.link = AgentLink("h0", self.channel, self.events)
         self.process = self.channel.process
 
     def ask(self, do, **fields):
@@ -121,7 +121,7 @@ class Agent:
         pid = self.ask("start", slot=slot, env=environment)["pid"]
         if configure:
             self.tell(slot, "configure", grace=grace, **configuration(slot, heartbeat))
-            self.ears.wait_for("ready")
+            self.events.wait_for("ready")
         return pid
 
     def tell(self, slot, do, grace=0.0, **fields):

@@ -66,7 +66,7 @@ def test_a_rank_is_started_and_commanded_and_its_exit_is_reported(agent):
     pid = agent.start_rank(configure=False)
     with watched(pid) as ended:
         agent.tell(0, "exit")
-        left = agent.ears.wait_for("exit")
+        left = agent.events.wait_for("exit")
         assert ended()
     assert (left["slot"], left["code"]) == (0, 0)
 
@@ -76,7 +76,7 @@ def test_two_ranks_on_two_slots_run_a_job_together(agent):
     for rank in range(2):
         agent.ask("start", slot=rank, env={})
         agent.tell(rank, "configure", **configuration(rank, ranks=2))
-        ready.append(agent.ears.wait_for("ready", count=rank + 1))
+        ready.append(agent.events.wait_for("ready", count=rank + 1))
     members = [
         {"rank": rank, "address": said["address"], "port": said["port"]}
         for rank, said in enumerate(ready)
@@ -84,8 +84,8 @@ def test_two_ranks_on_two_slots_run_a_job_together(agent):
     plan = {"generation": 1, "members": members, "step": 0, "restore": {}, "probe": False}
     for rank in range(2):
         agent.tell(rank, "join", rank=rank, **plan)
-    agent.ears.wait_for("done", count=2)
-    assert len(agent.ears.of("sample")) == 4
+    agent.events.wait_for("done", count=2)
+    assert len(agent.events.of("sample")) == 4
 
 
 def test_a_rank_has_the_environment_that_it_was_started_with(agent):
@@ -107,7 +107,7 @@ def test_a_rank_that_is_ended_is_gone_and_reports_no_exit(agent):
         assert agent.ask("end", slot=0) == {"gone": True}
         assert ended(0)
     assert agent.ask("end", slot=0) == {"gone": True}
-    assert not agent.ears.of("exit")
+    assert not agent.events.of("exit")
 
 
 def test_a_killed_rank_is_reported_with_its_signal(agent):
@@ -115,7 +115,7 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
     answer = agent.ask("signal", slot=0, signal="KILL")
     assert answer["state"] in "ZX"
     sent, done = answer["mono"]
-    left = agent.ears.wait_for("exit")
+    left = agent.events.wait_for("exit")
     assert left["code"] == -signal.SIGKILL
     assert sent <= done
     assert sent <= left["mono"]
@@ -124,15 +124,15 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
 def test_a_frozen_rank_is_reported_once_until_it_goes_on(agent):
     agent.start_rank(heartbeat=0.3)
     assert agent.ask("signal", slot=0, signal="STOP")["state"] == "T"
-    missed = agent.ears.wait_for("heartbeat-missed")
+    missed = agent.events.wait_for("heartbeat-missed")
     assert missed["slot"] == 0
     assert missed["silence"] > 0.3
     assert agent.ask("signal", slot=0, signal="CONT")["state"] in "RSD"
     agent.tell(0, "leave", generation=0)
-    agent.ears.wait_for("left")
+    agent.events.wait_for("left")
     agent.ask("signal", slot=0, signal="STOP")
-    agent.ears.wait_for("heartbeat-missed", count=2)
-    assert len(agent.ears.of("heartbeat-missed")) == 2
+    agent.events.wait_for("heartbeat-missed", count=2)
+    assert len(agent.events.of("heartbeat-missed")) == 2
 
 
 def test_no_heartbeat_is_reported_missing_when_the_agent_itself_was_stopped(agent):
@@ -142,16 +142,16 @@ def test_no_heartbeat_is_reported_missing_when_the_agent_itself_was_stopped(agen
     os.killpg(agent.process.pid, signal.SIGCONT)
     agent.ask("clock")
     agent.ask("clock")  # it has looked at the heartbeats in between
-    assert not agent.ears.of("heartbeat-missed")
+    assert not agent.events.of("heartbeat-missed")
     agent.ask("signal", slot=0, signal="STOP")
-    agent.ears.wait_for("heartbeat-missed")
+    agent.events.wait_for("heartbeat-missed")
 
 
 def test_a_frozen_rank_that_reads_no_input_does_not_block_its_agent(agent):
     agent.start_rank()
     agent.ask("signal", slot=0, signal="STOP")
     agent.tell(0, "leave", generation=0, more="than a line holds" * 100_000)
-    assert agent.ears.wait_for("exit")["code"] == -signal.SIGKILL
+    assert agent.events.wait_for("exit")["code"] == -signal.SIGKILL
 
 
 def test_a_starting_rank_is_not_reported_missing_within_its_grace_period(agent):
@@ -159,25 +159,25 @@ def test_a_starting_rank_is_not_reported_missing_within_its_grace_period(agent):
     os.kill(pid, signal.SIGSTOP)
     agent.tell(0, "configure", grace=0.35, **configuration(heartbeat=0.05))
     configured = agent.ask("clock")[0]
-    missed = agent.ears.wait_for("heartbeat-missed")
+    missed = agent.events.wait_for("heartbeat-missed")
     assert missed["mono"] >= configured + 0.3
 
 
 def test_the_grace_period_of_a_rank_ends_when_it_is_ready(agent):
     agent.start_rank(heartbeat=0.1, grace=1000.0)
     agent.ask("signal", slot=0, signal="STOP")
-    agent.ears.wait_for("heartbeat-missed")
+    agent.events.wait_for("heartbeat-missed")
 
 
 def test_the_error_output_of_a_rank_is_reported_before_its_exit(agent):
     agent.ask("start", slot=0, env={})
     agent.tell(0, "configure", job={"kind": "no such job", "options": {}}, heartbeat=1.0)
-    failed = agent.ears.wait_for("failed")
-    left = agent.ears.wait_for("exit")
+    failed = agent.events.wait_for("failed")
+    left = agent.events.wait_for("exit")
     assert left["code"] == 1
-    events = [message["event"] for message in agent.ears.heard]
-    assert events.index("log") < events.index("exit")
-    assert failed["why"].startswith(agent.ears.of("log")[-1]["line"].partition(":")[0])
+    names = [message["event"] for message in agent.events.received]
+    assert names.index("log") < names.index("exit")
+    assert failed["why"].startswith(agent.events.of("log")[-1]["line"].partition(":")[0])
 
 
 # --- nothing stays --------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_an_agent_whose_connection_closes_ends_its_ranks_and_itself(agent):
         agent.link.close()
         assert ended()
     assert agent.wait() == 0
-    assert not agent.ears.of("lost")
+    assert not agent.events.of("lost")
 
 
 def test_an_agent_without_messages_for_too_long_ends_its_ranks_and_itself(agents):
@@ -230,7 +230,7 @@ def test_an_agent_without_messages_for_too_long_ends_its_ranks_and_itself(agents
     with watched(agent.start_rank(configure=False)) as ended:
         assert ended()
     assert agent.wait() == 0
-    agent.ears.wait_for("lost")
+    agent.events.wait_for("lost")
 
 
 def test_an_agent_that_gets_keepalives_goes_on(agents):
@@ -251,7 +251,7 @@ def test_no_rank_outlives_its_agent_however_that_ends(agent, number, frozen):
         os.kill(agent.process.pid, number)
         assert ended()
     agent.wait()
-    assert "ended" in agent.ears.wait_for("lost")["reason"]
+    assert "ended" in agent.events.wait_for("lost")["reason"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
@@ -269,7 +269,7 @@ def test_an_agent_that_receives_garbage_undoes_its_changes_and_ends(agent, noise
         agent.channel.send(noise)
         assert ended()
     assert agent.wait() == 1
-    agent.ears.wait_for("lost")
+    agent.events.wait_for("lost")
 
 
 def test_a_rank_that_exits_while_it_is_killed_does_not_end_the_agent(agent):

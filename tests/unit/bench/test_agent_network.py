@@ -103,7 +103,7 @@ def lit(wired):
     """Ports that are set up, with their carrier."""
     wired.numbers = wired.set_up()["identity"]
     for port in PORTS:
-        wired.agent.ears.wait_for("carrier", port=port, up=True)
+        wired.agent.events.wait_for("carrier", port=port, up=True)
     return wired
 
 
@@ -160,7 +160,7 @@ def test_a_network_that_is_not_managed_is_only_monitored(wired):
     before = wired.state()
     assert wired.set_up(manage=False)["changes"] == 0
     assert wired.state() == before
-    assert not wired.agent.ears.wait_for("carrier", port="p0")["up"]
+    assert not wired.agent.events.wait_for("carrier", port="p0")["up"]
 
 
 def test_a_missing_port_is_named(wired):
@@ -171,10 +171,10 @@ def test_a_missing_port_is_named(wired):
 
 def test_carrier_loss_and_return_are_reported_within_a_few_periods(lit):
     lit.ip("link", "set", "eth2", "down")
-    went = lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    went = lit.agent.events.wait_for("carrier", port="p0", up=False)
     asked = time.monotonic()
     lit.ip("link", "set", "eth2", "up")
-    lit.agent.ears.wait_for("carrier", port="p0", up=True, count=2)
+    lit.agent.events.wait_for("carrier", port="p0", up=True, count=2)
     assert went["mono"] < asked
 
 
@@ -199,7 +199,7 @@ def test_every_probe_of_a_series_is_counted(lit):
 
 def test_no_probe_is_answered_over_a_dark_circuit(lit):
     lit.ip("link", "set", "eth2", "down")
-    lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    lit.agent.events.wait_for("carrier", port="p0", up=False)
     found = lit.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)
     assert (found["good"], found["answered"], found["seen"]) == (False, 0, [])
     assert found["asked"] > 1
@@ -211,17 +211,17 @@ def test_a_port_does_not_answer_itself_where_both_ends_listen_at_the_same_number
     wired.numbers = wired.set_up()["identity"]
     assert set(wired.numbers.values()) == {40000}
     for port in PORTS:
-        wired.agent.ears.wait_for("carrier", port=port, up=True)
+        wired.agent.events.wait_for("carrier", port=port, up=True)
     found = wired.ask_identity("p0", "p1", ["h0", "p1"], count=5, first=False)
     assert (found["seen"], found["answered"]) == ([["h0", "p1"]], 5)
     wired.ip("link", "set", "eth2", "down")
-    wired.agent.ears.wait_for("carrier", port="p0", up=False)
+    wired.agent.events.wait_for("carrier", port="p0", up=False)
     assert wired.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)["seen"] == []
 
 
 def test_a_probe_is_answered_as_soon_as_there_is_light(lit):
     lit.ip("link", "set", "eth2", "down")
-    lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    lit.agent.events.wait_for("carrier", port="p0", up=False)
     question = {"port": "p0", "peer": lit.numbers["p1"], "expect": ["h0", "p1"], "limit": 5.0}
     future = lit.agent.link.post(
         "ask-identity", **question, count=100_000, interval=0.001, first=True

@@ -1,4 +1,4 @@
-"""The one door to attenuators, on the real driver over TCP to its far end."""
+"""Attenuation of fibres, on the real driver over TCP to its far end."""
 
 import pytest
 
@@ -28,7 +28,7 @@ THROUGH = {
 H0, H1, H2 = WIRING
 
 
-class Room:
+class Rig:
     """An attenuator with three fibres: both of h0's port, and the one towards h1's."""
 
     def __init__(self, directory):
@@ -48,7 +48,9 @@ class Room:
         options = AttenuatorOptions(settle_max=0.2)
         self.voa = KeysightVoa("voa", resource, channels, None, options, self._hear)
         self.voa.open(soon())
-        self.door = Attenuation({"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal, self)
+        self.attenuation = Attenuation(
+            {"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal, self
+        )
 
     def attenuator(self, name, host="", why=""):
         """Say whether an attenuator may be set, as the lab's lease and its file do."""
@@ -74,121 +76,123 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path):
-    room = Room(tmp_path)
-    yield room
-    room.close()
+def rig(tmp_path):
+    rig = Rig(tmp_path)
+    yield rig
+    rig.close()
 
 
 def soon(limit=5):
     return Deadline.after(limit)
 
 
-def test_the_present_attenuation_is_journalled_before_any_is_added(room):
-    room.voa.attenuate(1, 2.5, soon())
-    room.sent.clear()
-    done = room.door.add(H0, 20.0, soon())
+def test_the_present_attenuation_is_journalled_before_any_is_added(rig):
+    rig.voa.attenuate(1, 2.5, soon())
+    rig.sent.clear()
+    done = rig.attenuation.add(H0, 20.0, soon())
     assert (done.before, done.after) == (2.5, 22.5)
     assert str(done.fibre) == "ocs.1"
-    assert room.sent == [[(1, 2.5)]]
-    assert room.shown() == [22.5, 0.0, 0.0]
-    room.door.restore(H0, soon())
-    assert room.shown() == [2.5, 0.0, 0.0]
-    assert room.undone() == []
+    assert rig.sent == [[(1, 2.5)]]
+    assert rig.shown() == [22.5, 0.0, 0.0]
+    rig.attenuation.restore(H0, soon())
+    assert rig.shown() == [2.5, 0.0, 0.0]
+    assert rig.undone() == []
 
 
-def test_a_second_addition_starts_from_the_original_attenuation(room):
-    room.door.add(H0, 20.0, soon())
-    room.door.add(H0, 10.0, soon())
-    assert room.shown()[0] == 10.0
-    assert room.undone() == [(1, 0.0)]
-    room.door.restore(H0, soon())
-    room.door.restore(H0, soon())
-    assert room.shown()[0] == 0.0
+def test_a_second_addition_starts_from_the_original_attenuation(rig):
+    rig.attenuation.add(H0, 20.0, soon())
+    rig.attenuation.add(H0, 10.0, soon())
+    assert rig.shown()[0] == 10.0
+    assert rig.undone() == [(1, 0.0)]
+    rig.attenuation.restore(H0, soon())
+    rig.attenuation.restore(H0, soon())
+    assert rig.shown()[0] == 0.0
 
 
-def test_the_receive_fibre_is_attenuated_where_the_transmit_fibre_has_no_attenuator(room):
-    assert str(room.door.add(H1, 3.0, soon()).fibre) == "ocs.6"
-    assert room.shown() == [0.0, 0.0, 3.0]
+def test_the_receive_fibre_is_attenuated_where_the_transmit_fibre_has_no_attenuator(rig):
+    assert str(rig.attenuation.add(H1, 3.0, soon()).fibre) == "ocs.6"
+    assert rig.shown() == [0.0, 0.0, 3.0]
 
 
-def test_a_port_without_an_attenuator_is_named_with_what_to_do(room):
-    assert room.door.fibres(H2) == ()
+def test_a_port_without_an_attenuator_is_named_with_what_to_do(rig):
+    assert rig.attenuation.fibres(H2) == ()
     with pytest.raises(UsageError, match=r"no fibre of h2\.p0 .* `attenuators:`"):
-        room.door.add(H2, 1.0, soon())
-    room.door.restore(H2, soon())
+        rig.attenuation.add(H2, 1.0, soon())
+    rig.attenuation.restore(H2, soon())
 
 
-def test_a_refused_attenuation_stays_in_the_journal_until_restored(room):
-    room.far_end.fault("error", count=1)
+def test_a_refused_attenuation_stays_in_the_journal_until_restored(rig):
+    rig.far_end.fault("error", count=1)
     with pytest.raises(InstrumentError):
-        room.door.add(H0, 20.0, soon())
-    assert room.undone() == [(1, 0.0)]
-    room.door.restore_all(soon())
-    assert room.undone() == []
+        rig.attenuation.add(H0, 20.0, soon())
+    assert rig.undone() == [(1, 0.0)]
+    rig.attenuation.restore_all(soon())
+    assert rig.undone() == []
 
 
-def test_a_stuck_attenuator_is_unsafe_and_the_others_are_restored(room):
-    room.door.add(H0, 20.0, soon())
-    room.door.add(H1, 20.0, soon())
-    room.far_end.fault("stuck", port=1)
+def test_a_stuck_attenuator_is_unsafe_and_the_others_are_restored(rig):
+    rig.attenuation.add(H0, 20.0, soon())
+    rig.attenuation.add(H1, 20.0, soon())
+    rig.far_end.fault("stuck", port=1)
     with pytest.raises(UnsafeError, match=r"voa still takes light on channel 1.* of ocs\.1"):
-        room.door.restore_all(soon())
-    assert room.shown() == [20.0, 0.0, 0.0]
-    assert room.undone() == [(1, 0.0)]
-    room.far_end.clear()
-    room.door.restore_all(soon())
-    assert room.undone() == []
+        rig.attenuation.restore_all(soon())
+    assert rig.shown() == [20.0, 0.0, 0.0]
+    assert rig.undone() == [(1, 0.0)]
+    rig.far_end.clear()
+    rig.attenuation.restore_all(soon())
+    assert rig.undone() == []
 
 
-def test_an_unreachable_attenuator_is_unsafe(room):
-    room.door.add(H0, 20.0, soon())
-    room.wire.close()
+def test_an_unreachable_attenuator_is_unsafe(rig):
+    rig.attenuation.add(H0, 20.0, soon())
+    rig.wire.close()
     with pytest.raises(UnsafeError, match="look at the attenuator"):
-        room.door.restore_all(soon(0.5))
+        rig.attenuation.restore_all(soon(0.5))
 
 
-def test_no_attenuation_is_added_when_its_undo_cannot_be_journalled(room):
-    room.journal.close()
+def test_no_attenuation_is_added_when_its_undo_cannot_be_journalled(rig):
+    rig.journal.close()
     with pytest.raises(ValueError, match="closed file"):
-        room.door.add(H0, 20.0, soon())
-    assert room.shown()[0] == 0.0
+        rig.attenuation.add(H0, 20.0, soon())
+    assert rig.shown()[0] == 0.0
 
 
-def test_the_power_meter_of_a_port_is_that_of_the_attenuated_fibre(room):
+def test_the_power_meter_of_a_port_is_that_of_the_attenuated_fibre(rig):
     seen = {4: -3.0, 5: 1.0}
-    site = MeterSite(frozenset(seen), "M1", 1, room.scheduler, seen.get)
+    site = MeterSite(frozenset(seen), "M1", 1, rig.scheduler, seen.get)
     wire = serve_tcp(KeysightMeterFarEnd(site))
     resource, channels = f"tcp://127.0.0.1:{wire.port}", frozenset(seen)
     opm = KeysightMeter("opm", resource, channels, None, MeterOptions(), lambda way, data: None)
     taps = {SwitchPort("ocs", 1): ("opm", 4), SwitchPort("ocs", 5): ("opm", 5)}
-    door = Attenuation({"voa": room.voa}, THROUGH, {"opm": opm}, taps, WIRING, room.journal, room)
-    tap = door.meter(H0)
+    attenuation = Attenuation(
+        {"voa": rig.voa}, THROUGH, {"opm": opm}, taps, WIRING, rig.journal, rig
+    )
+    tap = attenuation.meter(H0)
     assert str(tap) == "opm.4"
     assert tap.level(soon()).dbm == pytest.approx(-3.0, abs=0.1)
-    assert door.meter(H1) is None
-    assert door.meter(H2) is None
+    assert attenuation.meter(H1) is None
+    assert attenuation.meter(H2) is None
     opm.close()
     wire.close()
 
 
 @pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
-def test_a_forbidden_attenuation_is_neither_added_nor_journalled(room, refusal):
-    room.refusal = refusal
+def test_a_forbidden_attenuation_is_neither_added_nor_journalled(rig, refusal):
+    rig.refusal = refusal
     with pytest.raises(type(refusal)):
-        room.door.add(H0, 20.0, soon())
-    assert room.asked == [("voa", "h0", "attenuate")]
-    assert (room.sent, room.undone()) == ([], [])
+        rig.attenuation.add(H0, 20.0, soon())
+    assert rig.asked == [("voa", "h0", "attenuate")]
+    assert (rig.sent, rig.undone()) == ([], [])
 
 
-def test_after_a_lost_lease_no_attenuator_is_restored_and_each_is_reported(room):
-    room.door.add(H0, 20.0, soon())
-    room.sent.clear()
-    room.refusal = BusyError("the lease of this run is lost")
+def test_after_a_lost_lease_no_attenuator_is_restored_and_each_is_reported(rig):
+    rig.attenuation.add(H0, 20.0, soon())
+    rig.sent.clear()
+    rig.refusal = BusyError("the lease of this run is lost")
     words = r"voa still takes light on channel 1, in the fibre of ocs\.1: the lease .* is lost"
     with pytest.raises(UnsafeError, match=words):
-        room.door.restore_all(soon())
-    assert (room.sent, room.undone()) == ([], [(1, 0.0)])
-    room.refusal = None
-    room.door.restore_all(soon())
-    assert (room.shown(), room.undone()) == ([0.0, 0.0, 0.0], [])
+        rig.attenuation.restore_all(soon())
+    assert (rig.sent, rig.undone()) == ([], [(1, 0.0)])
+    rig.refusal = None
+    rig.attenuation.restore_all(soon())
+    assert (rig.shown(), rig.undone()) == ([0.0, 0.0, 0.0], [])

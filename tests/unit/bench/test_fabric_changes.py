@@ -1,4 +1,4 @@
-"""The one door to the fabric, on real drivers over TCP: what it moves, promises and refuses."""
+"""Changes of the fabric, on real drivers over TCP: what is moved, journalled and refused."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Receivers that bear only so much light, at the one door to the fabric, over real lines."""
+"""Receivers that bear only so much light, in changes of the fabric over real lines."""
 
 import threading
 from time import sleep

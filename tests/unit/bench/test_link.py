@@ -10,7 +10,7 @@ from testbed.bench.link import AgentLink
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.onhost.frames import Decoder, encode
-from tests.unit.bench.agent_on_pipes import Ears, soon
+from tests.unit.bench.agent_on_pipes import EventRecorder, soon
 
 
 class SocketChannel:
@@ -71,9 +71,9 @@ class FarSide:
 def line():
     """A link, what it hears, and the far side of its line."""
     ours, theirs = socket.socketpair()
-    ears, channel = Ears(), SocketChannel(ours)
-    link = AgentLink("h0", channel, ears)
-    yield link, ears, FarSide(theirs, channel)
+    events, channel = EventRecorder(), SocketChannel(ours)
+    link = AgentLink("h0", channel, events)
+    yield link, events, FarSide(theirs, channel)
     theirs.close()
     link.close()
 
@@ -133,31 +133,31 @@ def test_a_missing_reply_is_a_timeout_and_a_late_one_is_discarded(line):
 
 
 def test_events_are_delivered_in_order_and_replies_are_no_events(line):
-    link, ears, far = line
+    link, events, far = line
     future = link.post("alive")
     far.say(event="carrier", port="p0", up=False)
     far.say(re=far.question()["id"], ok={})
     far.say(event="carrier", port="p0", up=True)
     future.result(10)
-    ears.wait_for("carrier", count=2)
-    assert [message["up"] for message in ears.heard] == [False, True]
+    events.wait_for("carrier", count=2)
+    assert [message["up"] for message in events.received] == [False, True]
 
 
 def test_a_closed_connection_fails_every_request_and_is_reported_once(line):
-    link, ears, far = line
+    link, events, far = line
     futures = [link.post("alive") for _ in range(3)]
     far.hang_up("Traceback\nMemoryError: out of memory")
     for future in futures:
         with pytest.raises(HostError, match="its agent's link ended: MemoryError: out of memory"):
             future.result(10)
-    assert ears.wait_for("lost")["reason"].endswith("MemoryError: out of memory")
+    assert events.wait_for("lost")["reason"].endswith("MemoryError: out of memory")
     with pytest.raises(HostError):
         link.ask("alive", soon())
-    assert len(ears.of("lost")) == 1
+    assert len(events.of("lost")) == 1
 
 
 def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
-    link, ears, far = line
+    link, events, far = line
     future = link.post("alive")
     far.question()
     link.close()
@@ -167,7 +167,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
     with pytest.raises(HostError, match="closed"):
         link.ask("alive", soon())
     link.close()
-    assert not ears.heard
+    assert not events.received
 
 
 @pytest.mark.parametrize(
@@ -179,22 +179,22 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
     ],
 )
 def test_an_agent_that_sends_garbage_is_lost_and_disconnected(line, noise, reason):
-    link, ears, far = line
+    link, events, far = line
     future = link.post("alive")
     number = far.question()["id"]
     assert number != 99
     far.write(noise)
-    assert reason in ears.wait_for("lost")["reason"]
+    assert reason in events.wait_for("lost")["reason"]
     with pytest.raises(HostError):
         future.result(10)
     assert far.is_hung_up_on()
 
 
 def test_an_agent_that_is_silent_for_too_long_is_lost(line):
-    link, ears, far = line
+    link, events, far = line
     future = link.post("start")
     link.keep_alive(0.1)
-    assert ears.wait_for("lost")["reason"] == "it was silent for 0.1 s"
+    assert events.wait_for("lost")["reason"] == "it was silent for 0.1 s"
     with pytest.raises(HostError, match="it was silent"):
         future.result(10)
     said = {far.question()["do"] for _ in range(3)}
@@ -202,7 +202,7 @@ def test_an_agent_that_is_silent_for_too_long_is_lost(line):
 
 
 def test_an_agent_that_replies_is_not_lost(line):
-    link, ears, far = line
+    link, events, far = line
     answered = threading.Event()
 
     def answer():
@@ -216,4 +216,4 @@ def test_an_agent_that_replies_is_not_lost(line):
     link.keep_alive(0.1)
     assert answered.wait(10)
     thread.join()
-    assert not ears.of("lost")
+    assert not events.of("lost")

@@ -10,7 +10,7 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
-from tests.unit.bench.agent_on_pipes import Ears, configuration, soon
+from tests.unit.bench.agent_on_pipes import EventRecorder, configuration, soon
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def run(tmp_path):
 
 
 @pytest.fixture
-def ears():
-    return Ears()
+def events():
+    return EventRecorder()
 
 
 @pytest.fixture
-def bench(run, ears, tmp_path, ssh_host):
+def bench(run, events, tmp_path, ssh_host):
     """A lab of one host without ports, whose agent was started over SSH."""
     host = f"{{ssh: '127.0.0.1:{ssh_host.port}', network: existing}}"
     (tmp_path / "lab.yaml").write_text(f"lab: small\nhosts:\n  h0: {host}\n")
     journal, log = Journal(run.journal), EventLog(run.events)
-    bench = Bench(load_lab(tmp_path / "lab.yaml"), run, journal, log, ears)
+    bench = Bench(load_lab(tmp_path / "lab.yaml"), run, journal, log, events)
     lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
         needs(bench.lab, ["h0"]), "test", run
     )
@@ -43,36 +43,36 @@ def bench(run, ears, tmp_path, ssh_host):
     log.close()
 
 
-def complain(bench, ears, count):
+def complain(bench, events, count):
     """Start a rank that cannot do its job, and wait for its end."""
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
     host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
-    ears.wait_for("exit", count)
+    events.wait_for("exit", count)
 
 
-def test_every_line_is_in_the_log_of_its_host_and_not_an_event(bench, ears, run):
-    complain(bench, ears, 1)
+def test_every_line_is_in_the_log_of_its_host_and_not_an_event(bench, events, run):
+    complain(bench, events, 1)
     lines = (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert "nonsense" in lines[-1]
-    assert not ears.of("log")
-    complain(bench, ears, 2)
+    assert not events.of("log")
+    complain(bench, events, 2)
     assert (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines() == lines * 2
 
 
-def test_a_secret_in_a_line_is_masked(bench, ears, run):
+def test_a_secret_in_a_line_is_masked(bench, events, run):
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
     nonsense = {"kind": "A_TOKEN=planted"}
     host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": nonsense})
-    ears.wait_for("exit", 1)
+    events.wait_for("exit", 1)
     log = (run.path / "logs" / "h0" / "ranks.log").read_text()
     assert "planted" not in log and "A_TOKEN=***" in log
 
 
-def test_a_full_disk_does_not_cost_the_link_to_the_host(bench, ears, run, full_disk):
+def test_a_full_disk_does_not_cost_the_link_to_the_host(bench, events, run, full_disk):
     with full_disk():
-        complain(bench, ears, 1)
+        complain(bench, events, 1)
         bench.hosts["h0"].link.ask("alive", soon())
     assert (run.path / "logs" / "h0" / "ranks.log").read_text() == ""

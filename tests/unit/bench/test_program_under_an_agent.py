@@ -25,11 +25,11 @@ def program(agent):
     agent.ask("start", slot=0, env={})
     told = {"job": job, "rank": 0, "ranks": 1, "token": "a token", "seed": 7, "heartbeat": 30.0}
     agent.tell(0, "configure", to_next=LOOPBACK, from_previous=LOOPBACK, **told)
-    ready = agent.ears.wait_for("ready")
+    ready = agent.events.wait_for("ready")
     members = [{"rank": 0, "address": ready["address"], "port": ready["port"]}]
     plan = {"generation": 1, "members": members, "step": 0, "restore": {}, "probe": False}
     agent.tell(0, "join", rank=0, **plan)
-    pids = agent.ears.wait_for("output")["text"].split()
+    pids = agent.events.wait_for("output")["text"].split()
     with watched(int(pids[0])) as one, watched(int(pids[1])) as other:
         yield lambda limit: one(limit) and other(limit)
 

@@ -25,7 +25,7 @@ AT_H0, AT_H1 = SwitchPort("ocs", 5), SwitchPort("ocs", 6)
 SETTLE = 0.025
 
 
-class Room:
+class Rig:
     """Two hosts with power and the circuits between them, on one 4×4 switch."""
 
     def __init__(self, lab):
@@ -55,73 +55,73 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path):
+def rig(tmp_path):
     (tmp_path / "lab.yaml").write_text(LAB)
-    return Room(load_lab(tmp_path / "lab.yaml"))
+    return Rig(load_lab(tmp_path / "lab.yaml"))
 
 
-def test_received_power_is_launch_power_less_fibre_and_switch_loss(room):
-    assert room.budget.tapped(H0) == 3.0
-    assert room.budget.tapped(H1) == 0.0
-    assert 1.4 <= room.budget.tapped(AT_H1) <= 2.4
-    room.budget.take(H0, 4.0)
-    assert room.budget.tapped(H0) == -1.0
-    assert -2.6 <= room.budget.tapped(AT_H1) <= -1.6
-    assert room.budget.tapped(H1) == 0.0
+def test_received_power_is_launch_power_less_fibre_and_switch_loss(rig):
+    assert rig.budget.tapped(H0) == 3.0
+    assert rig.budget.tapped(H1) == 0.0
+    assert 1.4 <= rig.budget.tapped(AT_H1) <= 2.4
+    rig.budget.take(H0, 4.0)
+    assert rig.budget.tapped(H0) == -1.0
+    assert -2.6 <= rig.budget.tapped(AT_H1) <= -1.6
+    assert rig.budget.tapped(H1) == 0.0
 
 
-def test_a_circuit_is_dark_when_its_receiver_gets_too_little_and_comes_back(room):
-    room.budget.take(H0, 15.0)
-    assert room.lit == {1: 6, 2: 5}
-    room.budget.take(H0, 17.0)
-    assert room.lit == {2: 5}
-    room.budget.take(H0, 15.0)
-    assert room.lit == {1: 6, 2: 5}
-    assert room.calls == 2
+def test_a_circuit_is_dark_when_its_receiver_gets_too_little_and_comes_back(rig):
+    rig.budget.take(H0, 15.0)
+    assert rig.lit == {1: 6, 2: 5}
+    rig.budget.take(H0, 17.0)
+    assert rig.lit == {2: 5}
+    rig.budget.take(H0, 15.0)
+    assert rig.lit == {1: 6, 2: 5}
+    assert rig.calls == 2
 
 
-def test_an_attenuator_at_the_receiver_counts_as_one_at_the_source(room):
-    room.budget.take(AT_H1, 17.0)
-    assert room.lit == {2: 5}
-    assert -15.6 <= room.budget.tapped(AT_H1) <= -14.6
-    assert room.budget.tapped(H0) == 3.0
+def test_an_attenuator_at_the_receiver_counts_as_one_at_the_source(rig):
+    rig.budget.take(AT_H1, 17.0)
+    assert rig.lit == {2: 5}
+    assert -15.6 <= rig.budget.tapped(AT_H1) <= -14.6
+    assert rig.budget.tapped(H0) == 3.0
 
 
-def test_losses_at_both_ends_of_a_path_are_added(room):
-    room.budget.take(H0, 8.0)
-    room.budget.take(AT_H1, 8.0)
-    assert room.lit == {1: 6, 2: 5}
-    room.budget.take(AT_H1, 9.5)
-    assert room.lit == {2: 5}
+def test_losses_at_both_ends_of_a_path_are_added(rig):
+    rig.budget.take(H0, 8.0)
+    rig.budget.take(AT_H1, 8.0)
+    assert rig.lit == {1: 6, 2: 5}
+    rig.budget.take(AT_H1, 9.5)
+    assert rig.lit == {2: 5}
 
 
-def test_a_host_without_power_launches_nothing_and_its_circuit_stands(room):
-    room.powered.discard("h0")
-    room.budget.look_again()
-    assert room.budget.tapped(H0) is None
-    assert room.budget.tapped(AT_H1) is None
-    assert room.calls == 0
+def test_a_host_without_power_launches_nothing_and_its_circuit_stands(rig):
+    rig.powered.discard("h0")
+    rig.budget.look_again()
+    assert rig.budget.tapped(H0) is None
+    assert rig.budget.tapped(AT_H1) is None
+    assert rig.calls == 0
 
 
-def test_a_host_that_comes_back_behind_an_attenuator_stays_dark(room):
-    room.powered.discard("h0")
-    room.budget.take(H0, 40.0)
-    assert room.lit == {1: 6, 2: 5}
-    room.powered.add("h0")
-    room.budget.look_again()
-    assert room.lit == {2: 5}
+def test_a_host_that_comes_back_behind_an_attenuator_stays_dark(rig):
+    rig.powered.discard("h0")
+    rig.budget.take(H0, 40.0)
+    assert rig.lit == {1: 6, 2: 5}
+    rig.powered.add("h0")
+    rig.budget.look_again()
+    assert rig.lit == {2: 5}
 
 
-def test_a_circuit_below_the_sensitivity_of_its_receiver_is_dark(room):
-    room.site.sensitivity = 0.0
-    room.budget.look_again()
-    assert room.lit == {1: 6}
+def test_a_circuit_below_the_sensitivity_of_its_receiver_is_dark(rig):
+    rig.site.sensitivity = 0.0
+    rig.budget.look_again()
+    assert rig.lit == {1: 6}
 
 
-def test_a_tap_where_no_circuit_ends_is_dark_and_so_is_one_while_mirrors_move(room):
-    assert room.budget.tapped(SwitchPort("ocs", 7)) is None
-    assert room.budget.tapped(SwitchPort("ocs", 3)) is None
-    room.far_end.execute(":OXC:SWIT:CONN:SUB (@1),(@6);:OXC:SWIT:CONN:ADD (@1),(@7)")
-    assert room.budget.tapped(SwitchPort("ocs", 7)) is None
-    room.time.advance(SETTLE)
-    assert room.budget.tapped(SwitchPort("ocs", 7)) is not None
+def test_a_tap_where_no_circuit_ends_is_dark_and_so_is_one_while_mirrors_move(rig):
+    assert rig.budget.tapped(SwitchPort("ocs", 7)) is None
+    assert rig.budget.tapped(SwitchPort("ocs", 3)) is None
+    rig.far_end.execute(":OXC:SWIT:CONN:SUB (@1),(@6);:OXC:SWIT:CONN:ADD (@1),(@7)")
+    assert rig.budget.tapped(SwitchPort("ocs", 7)) is None
+    rig.time.advance(SETTLE)
+    assert rig.budget.tapped(SwitchPort("ocs", 7)) is not None
