@@ -65,8 +65,13 @@ class Sandbox:
     def _join(
         self, way: Sequence[str], command: Sequence[str], *, own_session: bool, quiet: bool = False
     ) -> subprocess.Popen[bytes]:
+        try:
+            here = str(Path.cwd())
+        except FileNotFoundError:
+            hint = "go to one that is there"
+            raise UsageError("the working directory is gone", hint=hint) from None
         me = str(os.getpid())
-        arguments = [way[0], me, *way[1:], str(_here()), *command]
+        arguments = [way[0], me, *way[1:], here, *command]
         known_as = {TWIN_VARIABLE: self.name, IDENTITY_VARIABLE: self.identity}
         known_as[PROCESS_VARIABLE] = me
         return _launch(arguments, known_as, own_session=own_session, quiet=quiet)
@@ -75,13 +80,6 @@ class Sandbox:
         """End the twin and everything in it; safe to call twice."""
         with suppress(ProcessLookupError):
             kill(self.launcher, _START_LIMIT)
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="go to one that is there") from None
 
 
 def is_gone(identity: str) -> bool:
