@@ -143,7 +143,7 @@ def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
     steps = [e for e in run.events() if e["kind"] == "step" and e["subject"] == "rank 1"]
     ends = step_ends(segments, size, [zero + step["t"] for step in steps])
     usual = statistics.median(later - one for one, later in pairwise(ends))
-    back, after_it, *_ = (end for end in ends if end >= lit)
+    back, *after = (end for end in ends if end >= lit)
     carrier = next(at for at in heard.dark if at >= dark)
     t0_late = zero + sent + trial["mark_errors"]["t0"]
     t10 = zero + sent + trial["marks"]["t10"]
@@ -155,7 +155,9 @@ def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
     assert usual == pytest.approx(trial["values"]["step_time"], rel=0.25)
     # However busy the machine is: no rank commits the next step before all have committed this one.
     assert dark <= t0_late <= lit <= back <= t10 + trial["mark_errors"]["t10"]
-    assert t10 - trial["mark_errors"]["t10"] <= after_it
+    if t10 - trial["mark_errors"]["t10"] > after[0]:  # the step after the first was a long one, too
+        assert after[0] - back > usual
+        assert t10 - trial["mark_errors"]["t10"] <= after[1]
     if hold == "3 s":
         assert max(abs(by) for by in away.values()) < 0.020
     assert trial["values"]["recovery_time"] == pytest.approx(t10 - zero - sent, abs=1e-4)
