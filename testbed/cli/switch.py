@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 Action = Literal["show", "connect", "disconnect", "plan", "apply", "watch"]
 
+_SecondsOption = Annotated[
+    float, typer.Option("--seconds", help="How long to watch; until Ctrl-C by default.")
+]
+_ForceOption = Annotated[bool, typer.Option("--force", help="Move what others have leased, too.")]
+
 _INTERVAL = 0.5
 """Seconds between two looks."""
 _NOTABLE = 1.0
@@ -71,12 +76,8 @@ def switch(
     lab: LabOption = "",
     twin: TwinOption = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="How long to watch; until Ctrl-C by default.")
-    ] = 0.0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Move what others have leased, too.")
-    ] = False,
+    seconds: _SecondsOption = 0.0,
+    force: _ForceOption = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
