@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.marks import BACK, WINDOW, MarkFinder
-from testbed.analysis.steps import Step, finished_steps, intervals, rank_count
+from testbed.analysis.steps import Step, finished_steps, rank_count
 from testbed.events import Event
 from testbed.record.log import read_events
 from testbed.schema import load_lab, split_overrides
@@ -91,7 +92,7 @@ def _true_end(
         first = min((i for i, s in enumerate(true_steps) if s.end in (one.end, truly)))
         window = true_steps[first - 1 : first + WINDOW]
         before = [s for s in true_steps if s.generation < window[0].generation]
-        usual = statistics.median(intervals(before))
+        usual = statistics.median(b.end.middle - a.end.middle for a, b in pairwise(before))
         share = usual * WINDOW / (window[-1].end.middle - window[0].end.middle)
         bound = max(step.end.late - step.end.early for step in steps)
         assert share == pytest.approx(BACK, abs=bound * (1 / usual + 1 / (usual * WINDOW)))

@@ -69,9 +69,14 @@ class RunningTwin:
 
     @contextmanager
     def black_hole(self, host: str) -> Iterator[None]:
-        """Lose every frame to and from a host's management port; its carrier stays."""
+        """Lose every frame to and from a host's management port; its carrier stays.
+
+        Its link-layer address is forgotten, as that of a host which was never reached: a connection
+        to it fails when nobody answers for the address, not only when it has been tried for long.
+        """
         port = f"m{host.removeprefix('h')}"
         self.inside("ip", "link", "set", port, "nomaster")
+        self.inside("ip", "neigh", "flush", "all")
         try:
             yield
         finally:
