@@ -119,7 +119,11 @@ class Agent:
         found = undo_orphaned_journals(request["run"], request["host"])
         if request["run"]:
             journal = HostJournal(request["run"], request["host"])
-            self._started = Ranks(self._bundle, self._selector, journal, self._send)
+            try:
+                self._started = Ranks(self._bundle, self._selector, journal, self._send)
+            except OSError:
+                journal.close()  # it holds no entry, so its file goes too
+                raise
         return {**host_facts(request["interfaces"]), "leftovers": found}
 
     def do_alive(self, request: Message) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from testbed.onhost.agent import cpu_limits, journal
 from testbed.onhost.agent.journal import HostJournal, OrphanedJournal, orphaned_journals
 from testbed.onhost.agent.processes import MARK
+from testbed.onhost.agent.server import Agent
 from testbed.onhost.agent.undo import undo, undo_orphaned_journals
 
 
@@ -82,6 +84,21 @@ def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> N
     mine.close()
     (found,) = undo_orphaned_journals("run-2", "h0")
     assert found == {"run": "run-1", "host": "h0", "recorded": ["stop"], "left": []}
+    assert not place.exists()
+
+
+def test_an_agent_that_cannot_write_its_first_entry_leaves_no_journal(place: Path) -> None:
+    other = HostJournal("run-1", "h0")
+    (file,) = place.iterdir()
+    header = file.stat().st_size
+    other.close()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (header + 8, before[1]))  # no file grows beyond that
+    try:
+        with pytest.raises(OSError, match="takes no more"):
+            Agent(-1).do_hello({"run": "run-1", "host": "h0", "patience": 1.0, "interfaces": []})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not place.exists()
 
 
