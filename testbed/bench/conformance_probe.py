@@ -56,9 +56,11 @@ class Probe:
                 hint=f"light enters at {spans(can.ingress)} and leaves at {spans(can.egress)}",
             )
         self._ports = {*ingress, *egress}
-        if found := self._ours():
+        if found := self._circuits_on_probed_ports():
             carried = ", ".join(f"{i}→{e}" for i, e in sorted(found.items()))
-            raise BusyError(f"the ports carry circuits: {carried}", hint="name ports that are dark")
+            raise BusyError(
+                f"the ports carry circuits: {carried}", hint="name ports without circuits"
+            )
 
     def run(self, driver: str, label: str, on_progress: Callable[[str], None]) -> Card:
         """Run the script and return the card; `on_progress` is called with each step.
@@ -110,7 +112,7 @@ class Probe:
             return "not sent: no such list"
         except InstrumentError as error:
             words = type(error).__name__
-        shown = self._ours()
+        shown = self._circuits_on_probed_ports()
         kept = {i: e for i, e in before.items() if change.removes.get(i) != e}
         wanted = {**kept, **change.adds}
         if shown == wanted:
@@ -169,7 +171,7 @@ class Probe:
 
     def _set(self, wanted: State) -> None:
         """Bring the four ports to a state, with removes and adds apart."""
-        present = self._ours()
+        present = self._circuits_on_probed_ports()
         removes = {i: e for i, e in present.items() if wanted.get(i) != e}
         adds = {i: e for i, e in wanted.items() if present.get(i) != e}
         for change in (Change(removes, {}), Change({}, adds)):
@@ -183,13 +185,13 @@ class Probe:
     def _darken(self) -> None:
         try:
             self._set({})
-            left = self._ours()
+            left = self._circuits_on_probed_ports()
         except (BusyError, LabError) as error:
             raise UnsafeError(f"the probed ports could not be darkened: {error}") from error
         if left:
             raise UnsafeError(f"the probed ports still carry {left}", hint="disconnect them")
 
-    def _ours(self) -> dict[int, int]:
+    def _circuits_on_probed_ports(self) -> dict[int, int]:
         state = self._switch.state(Deadline.after(_LIMIT))
         return {i: e for i, e in state.items() if {i, e} & self._ports}
 
@@ -209,8 +211,8 @@ def spare_ports(
         end.number for f in lab.wiring().values() for end in (f.tx, f.rx) if end.switch == name
     }
     set_aside = {entry.what for entry in lab.quarantine}
-    sick = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
-    free = lab.switches[name].usable - wired - sick - {*state, *state.values()}
+    quarantined = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
+    free = lab.switches[name].usable - wired - quarantined - {*state, *state.values()}
     ingress, egress = probed_sides(_last_free(free, can), can)
     if len(ingress) < 2 or len(egress) < 2:
         raise UsageError(

@@ -70,7 +70,7 @@ class Crossbar:
         self._light = LightCheck(self._ours, switch, limits, added)
         self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
         self._is_doubted = False
-        """Whether the outcome of the last change is in forget, and not yet undone for certain."""
+        """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
         self._commanded_at = 0.0
         self._before: State = {}
         """What was ours before the last command."""
@@ -82,7 +82,7 @@ class Crossbar:
         """Return our part of the last read-back in words."""
         if self._ours.shown is None:
             return "what could not be read"
-        return self._ours.named(self._ours.shown) or "no circuit of ours"
+        return self._ours.named(self._ours.shown) or "no circuit of this run"
 
     @property
     def ports(self) -> frozenset[int]:
@@ -116,7 +116,7 @@ class Crossbar:
             self._ours.ports |= set(found.values())
 
     def _found(self, deadline: Deadline) -> State:
-        """Read back; a switch that cannot be read, and is ours as a whole, begins dark."""
+        """Read back; a switch that cannot be read, and is leased exclusively, is assumed empty."""
         try:
             return self._switch.state(deadline)
         except NotKnown:
@@ -207,7 +207,9 @@ class Crossbar:
 
     def others_gone(self) -> str:
         """Return in words the foreign circuits that the last change removed; empty for none."""
-        return self._foreign.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
+        return self._foreign.describe_lost_circuits(
+            lambda: self._switch.state(Deadline.after(_LOOK_LIMIT))
+        )
 
     def accept(self) -> None:
         """Let the state planned last be what `check` expects.
@@ -259,7 +261,7 @@ class Crossbar:
     def _refuse_drift(self, cross: State, became: str) -> None:
         if cross:
             raise BusyError(
-                f"{self.name} was changed behind our back: {self._ours.named(cross)} {became}",
+                f"{self.name} was changed by another client: {self._ours.named(cross)} {became}",
                 hint="find out who else uses this switch",
             )
 

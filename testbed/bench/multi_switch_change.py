@@ -20,7 +20,10 @@ from testbed.fabric.device import State
 
 
 class ForeignCircuitsLost(UnsafeError):
-    """Report that a change removed circuits of others; the message says what became of ours."""
+    """Report that a change removed circuits of others.
+
+    The message says what happened to the circuits of this run.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class OrphanedCircuits(Crossbar):
         doubted = Change({}, self._made_besides(goal.target))
         self._go_back(RollbackTarget(goal.target, self.ports, goal.others, doubted), deadline)
         said = {
-            "was made by somebody else and is left alone": goal.others,
+            "was made by another client and is not changed": goal.others,
             "was there before and cannot be restored": goal.missing,
             "is there instead, as the lab declares it safe": goal.instead,
         }

@@ -97,7 +97,7 @@ class ForeignCircuits:
         ports, made = self._ours.ports | change.ports, self._ours.made
         self._before = {i: e for i, e in state.items() if not {i, e} & ports and (i, e) not in made}
 
-    def gone(self, look: Callable[[], State]) -> str:
+    def describe_lost_circuits(self, look: Callable[[], State]) -> str:
         """Return in words which of them the command removed or moved; empty for none.
 
         A circuit that seems to be gone is read twice more: one answer may be from before.
@@ -110,10 +110,10 @@ class ForeignCircuits:
             for _ in range(2):
                 seen = look()
                 there |= seen.items()
-        gone = dict(self._before.items() - there)
-        theirs = self._ours.callbacks.leased_elsewhere(frozenset({*gone, *gone.values()}))
-        gone = {i: e for i, e in gone.items() if not {i, e} & theirs}
-        instead = {i: seen[i] for i in gone if i in seen}
+        lost = dict(self._before.items() - there)
+        leased = self._ours.callbacks.leased_elsewhere(frozenset({*lost, *lost.values()}))
+        lost = {i: e for i, e in lost.items() if not {i, e} & leased}
+        instead = {i: seen[i] for i in lost if i in seen}
         words = f", and {self._ours.named(instead)} is there instead" if instead else ""
-        named = self._ours.named(gone)
-        return f"{named}, which somebody else had made, is gone{words}" if gone else ""
+        named = self._ours.named(lost)
+        return f"{named}, made by another client, was removed{words}" if lost else ""

@@ -47,9 +47,9 @@ class Guard:
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
         """Return which of these ports are leased to others now."""
-        theirs = self._lease.held_by_others() if self._lease else frozenset()
+        leased_elsewhere = self._lease.held_by_others() if self._lease else frozenset()
         known = self.answered.keys_of_instrument(switch)
-        return ports_among(self._lab, switch, ports, theirs, known)
+        return ports_among(self._lab, switch, ports, leased_elsewhere, known)
 
     def resource(self, resource: Resource) -> None:
         """Raise BusyError unless a resource is still leased."""

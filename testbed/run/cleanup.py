@@ -20,7 +20,7 @@ _HURRIED = 2.0
 """Seconds that each step gets after a second signal."""
 
 _UNDER_WAY = 10.0
-"""Seconds for what was being done when the run was ended: nothing may change behind our back."""
+"""Seconds for the operation in progress when the run was ended: it must not act during clean-up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -216,7 +216,7 @@ def settles_late(rig, switch, name):
 
 
 def drift_shows(rig, switch, name):
-    """What happened behind our back is in the next read-back."""
+    """A change by another client is in the next read-back."""
     states = States(switch.capabilities)
     reach(switch, states.all)
     rig.wait_for_light(states.all)

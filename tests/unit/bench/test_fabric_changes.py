@@ -193,7 +193,7 @@ def test_a_circuit_removed_by_another_client_is_detected_and_named(rack):
     with pytest.raises(BusyError) as refusal:
         change(rack, OTHER)
     said = str(refusal.value)
-    assert "changed behind our back" in said
+    assert "changed by another client" in said
     assert "2→19 (h0.p1 to h1.p0) is gone" in said
     assert "3→18" not in said
 
@@ -324,13 +324,13 @@ def test_a_change_by_others_between_two_changes_is_reported_with_the_difference(
     change(rack, ONE)
     rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
-    with pytest.raises(BusyError, match=r"behind our back: 2→19 \(h0.p1 to h1.p0\) is gone"):
+    with pytest.raises(BusyError, match=r"by another client: 2→19 \(h0.p1 to h1.p0\) is gone"):
         rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@19)")
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
     rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
-    with pytest.raises(BusyError, match=r"behind our back: 1→32 \(h0.p0 to unwired\) came"):
+    with pytest.raises(BusyError, match=r"by another client: 1→32 \(h0.p0 to unwired\) came"):
         rack.fabric.check(soon())
 
 
@@ -525,7 +525,7 @@ def test_foreign_circuits_lost_during_a_change_are_noted_and_reported_at_the_end
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("swept", count=1)
     change(rack, ONE)
-    words = r"7→24 \(h3.p0 to h3.p1\), which somebody else had made, is gone"
+    words = r"7→24 \(h3.p0 to h3.p1\), made by another client, was removed"
     (note,) = [event for event in rack.events() if event.kind == "note"]
     assert re.search(words, note.data["text"])
     with pytest.raises(UnsafeError, match=words):

@@ -123,7 +123,7 @@ def test_circuits_of_others_lost_during_a_change_are_reported(box):
     box.far_end.fault("swept", count=1)
     move = change(box, {1: 7})
     assert move.crossbar.others_gone() == (
-        "6→12 (unwired to unwired), which somebody else had made, is gone"
+        "6→12 (unwired to unwired), made by another client, was removed"
     )
     assert change(box, {}).crossbar.others_gone() == ""
 
@@ -133,7 +133,7 @@ def test_circuits_of_others_lost_during_a_failed_change_are_reported(box):
     box.far_end.fault("swept", count=1)
     box.far_end.fault("misrouted", port=1, count=1)
     with pytest.raises(
-        ForeignCircuitsLost, match=r"1→8 instead; .* rolled back, but 6→12 .* is gone"
+        ForeignCircuitsLost, match=r"1→8 instead; .* rolled back, but 6→12 .* was removed"
     ):
         change(box, {1: 7})
     assert truth(box) == {5: 11}

@@ -261,7 +261,7 @@ class DoubtfulBox:
     def _is_declared(self, before, had, said):
         honest = ("honest", "troubled")
         _agree(self.character not in honest, "an honest box ended 6")
-        if "which somebody else had made, is gone" in said:
+        if "made by another client, was removed" in said:
             gone = {i for i in OTHERS if i in before and had.get(i) != before[i]}
             _agree(gone and all(f"{i}→{before[i]}" in said for i in gone), f"gone are {gone}")
             return

@@ -189,7 +189,7 @@ def test_circuits_of_others_on_our_ports_are_left_alone_and_reported(run):
     assert run.recover() == 0
     assert run.shown() == {1: 7}
     (note,) = run.notes()
-    assert note == "ocs: 1→7 (h0.p0 to h2.p0) was made by somebody else and is left alone"
+    assert note == "ocs: 1→7 (h0.p0 to h2.p0) was made by another client and is not changed"
 
 
 def test_a_start_state_that_cannot_be_restored_is_reported(run):
