@@ -22,7 +22,7 @@ def meter(rig):
     return rig.opened()
 
 
-def somebody_else(rig, line):
+def send_as_another_client(rig, line):
     rig.far_end.session(lambda said: None).receive(line.encode() + b"\n")
 
 
@@ -50,7 +50,7 @@ def test_a_noise_floor_given_in_the_lab_file_is_used(rig):
 @pytest.mark.parametrize("unit", ["W", "DBM"])
 def test_readings_do_not_depend_on_the_unit_chosen_at_the_front_panel(rig, meter, unit):
     rig.light[1] = -10.0
-    somebody_else(rig, f"SENS:POW:UNIT {unit}")
+    send_as_another_client(rig, f"SENS:POW:UNIT {unit}")
     assert meter.power(1, soon()).dbm == pytest.approx(-10.0, abs=0.1)
     rig.light[1] = None
     assert meter.power(1, soon()) == DARK
@@ -59,7 +59,7 @@ def test_readings_do_not_depend_on_the_unit_chosen_at_the_front_panel(rig, meter
 def test_the_calibration_wavelength_is_read(rig, meter):
     assert meter.wavelength(1, soon()) == pytest.approx(1310.0)
     for header in ("SENS:POW:WAV", "SENS:CORR:WAV"):
-        somebody_else(rig, f"{header} 1550NM")
+        send_as_another_client(rig, f"{header} 1550NM")
     assert meter.wavelength(1, soon()) == pytest.approx(1550.0)
 
 

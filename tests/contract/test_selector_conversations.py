@@ -1,4 +1,4 @@
-"""What the drivers of small switches say, word by word, and what they make of the answers."""
+"""The commands of the drivers of small switches, byte by byte, and how replies are read."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def visa_name(box):
     return f"TCPIP::127.0.0.1::{port(box)}::SOCKET"
 
 
-def ours(box):
+def read_back_by_driver(box):
     """Return what our own driver reads back beside the other client."""
     return box.driver().state(soon())
 
@@ -61,7 +61,7 @@ def test_pyvisa_drives_the_far_end(box):
     line.write("NONSENSE")
     assert line.query("SYST:ERR?").startswith("-113")
     line.close()
-    assert ours(box) == {1: 71, 2: 72}
+    assert read_back_by_driver(box) == {1: 71, 2: 72}
 
 
 @polatis
@@ -79,7 +79,7 @@ def test_easy_scpi_drives_the_far_end_with_its_own_spelling_of_headers(box):
     client.oxc.switch.connect.sub("(@1),(@)")
     assert client.syst.err() == '0, "No error"'
     client.disconnect()
-    assert ours(box) == {2: 72}
+    assert read_back_by_driver(box) == {2: 72}
 
 
 @polatis
@@ -102,7 +102,7 @@ def test_pymeasure_drives_the_far_end_and_reads_its_errors(box):
     client.write(":OXC:SWIT:CONN:ADD (@1),(@99)")
     assert [error[0] for error in client.check_errors()] == [-221]
     client.adapter.close()
-    assert ours(box) == {1: 71, 2: 72}
+    assert read_back_by_driver(box) == {1: 71, 2: 72}
 
 
 @polatis
@@ -167,7 +167,7 @@ def test_an_expect_script_over_tl1(box):
         for command, answer in (refused, login, *talk):
             child.send(command)
             child.expect(rf"(?s)M  {answer}[^;]*;".encode())
-    assert len(ours(box)) == 1
+    assert len(read_back_by_driver(box)) == 1
 
 
 # --- REST -----------------------------------------------------------------------------------------
@@ -189,6 +189,6 @@ def test_curl_makes_reads_and_deletes_a_circuit(box):
     body = ("--json", json.dumps(pair))
     curl(*body, service)
     assert curl(service)["optical-switch:cross-connects"]["pair"] == [{"ingress": 1, "egress": 17}]
-    assert ours(box) == {1: 17}
+    assert read_back_by_driver(box) == {1: 17}
     curl("--request", "DELETE", f"{service}/pair=1")
-    assert ours(box) == {}
+    assert read_back_by_driver(box) == {}

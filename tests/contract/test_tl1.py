@@ -336,7 +336,7 @@ class TestEveryReply:
         ("answer", "words"),
         [
             (done(5, status=b"DELAY"), "answered ENT-CRS 1.1.1,1.1.2 with DELAY"),
-            (b"\r\nNA 5\r\n<", "with NA: nobody knows if it was done"),
+            (b"\r\nNA 5\r\n<", "with NA: its outcome is unknown"),
         ],
     )
     def test_an_ambiguous_reply_closes_the_connection(self, calient, answer, words):

@@ -1,4 +1,4 @@
-"""Boxes that never stop talking: real far ends on real wires, which at some point only talk."""
+"""Switches whose replies never end: real far ends on real wires, from some point on."""
 
 import secrets
 import threading
@@ -44,16 +44,16 @@ RESOURCES = {
 
 
 class EndlessBox:
-    """A switch that talks, from the first byte on or since it heard something of `SINCE`.
+    """A switch that sends without end, from the first byte or after it received some of `SINCE`.
 
-    What it hears then, it does; only its answer is talk.
+    It still carries out what it receives; only its reply is endless.
     """
 
     def __init__(self, language, way, since="", home=None):
         self.driver, resource = RESOURCES[language]
         self.talking = not since
         self.begun = threading.Event()
-        """Set once it talks, or should."""
+        """Set when the endless reply begins."""
         self.lit = {}
         """The circuits that carry light."""
         self._endless_reply = REPLIES[language][way]
@@ -66,29 +66,29 @@ class EndlessBox:
         self.resource = resource.format(self._wire.port)
 
     def admits(self, user, password):
-        """Let anybody in who has a key."""
+        """Admit every user who has a key."""
         return True
 
     def session(self, send, *, serial=False, hang_up=None):
-        """Open a conversation, which goes on as the far end's own until the box only talks."""
+        """Open a session of the far end, up to the endless reply."""
         return _Session(self, send, hang_up)
 
     def close(self):
-        """Fall silent."""
+        """Stop sending and close the wire."""
         self._closed.set()
         self._wire.close()
         self._scheduler.close()
 
     def hears(self, data):
-        """Begin to talk where that is the moment."""
+        """Begin the endless reply if `data` holds what starts it."""
         self.talking = self.talking or (self._since is not None and self._since in data)
 
     def behave(self):
-        """Answer from now on as a switch should."""
+        """Answer normally from now on."""
         self._since, self.talking = None, False
 
     def talk(self, send, asked):
-        """Send until the client has gone."""
+        """Send the endless reply until the client disconnects."""
         self.begun.set()
         with suppress(OSError, RuntimeError):
             for piece in self._endless_reply(asked):

@@ -181,7 +181,7 @@ class Tl1(Dialect[Tl1Line]):
             raise Garbled(self._instrument, f"sent what is no TL1: {shortened(error)}") from error
         for tag, reply in replies.items():
             if reply.status not in _STATUSES:
-                words = f"answered {tagged[tag]} with {reply.words}: nobody knows if it was done"
+                words = f"answered {tagged[tag]} with {reply.words}: its outcome is unknown"
                 raise InstrumentError(self._instrument, words, reply=reply.words)
         return [replies[tag] for tag in tagged]
 

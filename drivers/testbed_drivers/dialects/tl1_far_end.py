@@ -39,7 +39,7 @@ Handler = Callable[[Command], Sequence[str]]
 
 
 class Denied(Exception):
-    """Carry the code and the comment of a refusal."""
+    """Report that a command was refused, with a TL1 error code and a comment."""
 
     def __init__(self, code: str, comment: str) -> None:
         super().__init__(comment)

@@ -1,9 +1,9 @@
 """Driver for programmable photonic meshes (as of iPronics), by one line of cells over TCP.
 
 One connection per reconfiguration: a greeting, one line that sets cells, status text until the
-other side hangs up. **There is no read-back.** The state here is what was last told and
-acknowledged; it is checked that the same box still answers, and nothing more. Before the first
-change nothing is known of it, unless the caller says what to presume. A change always sets
+other side hangs up. **There is no read-back.** The state here is the last acknowledged setting;
+it is checked that the same device still answers, and nothing more. Before the first change
+the state is unknown, unless the caller says what to presume. A change always sets
 every cell.
 
 A change without an acknowledgement leaves a doubt that only another command can end. So the
@@ -136,13 +136,13 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
     def _new_dialect(self, endpoint: Endpoint) -> CellsLine:
         self._unset = self._mesh = _mesh_of(self._name, self._options)
         self._presumed: State | None = None
-        """What is there as `presume` was told; None when it was not."""
+        """The state that `presume` was given; None before that."""
         self._unacknowledged: Setting | None = None
         """What was sent and not acknowledged; None when there is no doubt."""
         return CellsLine(endpoint, len(self._mesh.cells))
 
     def state(self, deadline: Deadline) -> State:
-        """Return what the box was told; end a doubt about that, and query the identity."""
+        """Return the last acknowledged setting; end a doubt about it, and query the identity."""
         with self._dialect.held(deadline):
             if self._unacknowledged is None:
                 self.identify(deadline)
@@ -152,7 +152,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
             return self._known_state()
 
     def presume(self, state: State) -> None:
-        """Take a state for what is there until something is told."""
+        """Assume a state until the first command."""
         self._presumed = dict(state)
 
     @property
@@ -186,13 +186,13 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
         return self._send_setting(routing.setting, deadline)
 
     def _known_state(self) -> State:
-        """Return what was last told and acknowledged, or is presumed; raise NotKnown."""
+        """Return the last acknowledged or the presumed state; raise NotKnown."""
         if self._mesh.setting is not None:
             return self._mesh.circuits(self._mesh.setting)
         if self._presumed is None:
             raise NotKnown(
                 self._name,
-                "cannot be asked which circuits it holds, and was told none by this command",
+                "cannot be asked which circuits it holds, and this command has set none",
                 hint="list all that it is to hold in a file, which sets all of its cells: "
                 f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
             )

@@ -44,7 +44,7 @@ class PhotonicMeshFarEnd(FarEnd):
             raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self._cells: Setting = (Gate.BAR,) * len(self._mesh.cells)
-        self.at_once |= {"meddled": self._meddle, "restart": self._restart}
+        self.at_once |= {"meddled": self._change_by_other_client, "restart": self._restart}
         self._set(self._cells)
 
     @property
@@ -101,7 +101,7 @@ class PhotonicMeshFarEnd(FarEnd):
     def _paths(self, cells: Setting) -> dict[int, Path]:
         return {i: self._mesh.path(i, cells) for i in range(1, len(self._mesh.ingress) + 1)}
 
-    def _meddle(self, fault: ArmedFault) -> None:
+    def _change_by_other_client(self, fault: ArmedFault) -> None:
         """Turn the first cell on the way of each circuit of a port, as another client would."""
         with self.lock:
             cells = list(self._cells)

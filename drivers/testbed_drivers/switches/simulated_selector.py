@@ -49,7 +49,7 @@ class SimulatedSelector(SimulatedSwitch):
         if not self._strikes("lie", *ports):
             self._turn(begin - end, end - begin)
 
-    def meddle(self, fault: ArmedFault) -> None:
+    def change_by_other_client(self, fault: ArmedFault) -> None:
         """Go to another position, as an operator at the front panel would."""
         with self._lock:
             others = [p for p in self._positions if p != self.commanded]
@@ -57,7 +57,7 @@ class SimulatedSelector(SimulatedSwitch):
                 self.point(others[0])
 
     def restart(self, circuits: State) -> None:
-        """Lose power and come back at a position."""
+        """Simulate a power cycle that ends in position `circuits`."""
         self._turn(set(self._mirrors.items()), set())
         self.commanded = dict(circuits)
         self._turn(set(), set(circuits.items()))

@@ -40,7 +40,7 @@ _LONGEST = 4.0
 class SimulatedSwitch(SimulatedOptics):
     """An optical switch at a site, as its dialect commands it and shows it to clients.
 
-    All methods but `refresh` and `meddle` run under the far end's lock.
+    All methods but `refresh` and `change_by_other_client` run under the far end's lock.
     """
 
     def __init__(self, site: SwitchSite, faults: ArmedFaults, lock: RLock) -> None:
@@ -151,7 +151,7 @@ class SimulatedSwitch(SimulatedOptics):
         self._show()
         self.connect(circuits)
 
-    def meddle(self, fault: ArmedFault) -> None:
+    def change_by_other_client(self, fault: ArmedFault) -> None:
         """Take down the circuit of a port, as an operator at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
@@ -175,7 +175,7 @@ class SimulatedSwitch(SimulatedOptics):
             hang_up()
 
         return {
-            "meddled": self.meddle,
+            "meddled": self.change_by_other_client,
             "restart": lambda _: restart((remembered or self._new)()),
             "restart-wrong": lambda _: restart(self.crossed()),
         }
@@ -204,7 +204,7 @@ class SimulatedSwitch(SimulatedOptics):
 
     def _vanish_later(self, circuits: Mapping[int, int]) -> None:
         for ingress, fault in self._striking("vanish", circuits).items():
-            drop = partial(self.meddle, ArmedFault("", port=ingress))
+            drop = partial(self.change_by_other_client, ArmedFault("", port=ingress))
             self.site.scheduler.call_at(self.site.scheduler.now() + fault.delay, drop)
 
     def _move(self, circuits: Mapping[int, int]) -> None:

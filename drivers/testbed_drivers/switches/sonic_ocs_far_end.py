@@ -61,7 +61,7 @@ class SonicOcsFarEnd(FarEnd):
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self._configured: Pairs = {}
         self.at_once |= self._switch.at_once(self.hang_up, lambda: self._configured)
-        self.at_once["meddled"] = self._meddle
+        self.at_once["meddled"] = self._change_by_other_client
 
     def admits(self, user: str, password: str | None) -> bool:
         """Admit any user with a key; with a password, if the options name it, only with that."""
@@ -176,12 +176,12 @@ class SonicOcsFarEnd(FarEnd):
 
     # --- what happens by itself ---------------------------------------------------------------
 
-    def _meddle(self, fault: ArmedFault) -> None:
+    def _change_by_other_client(self, fault: ArmedFault) -> None:
         """Delete the circuit of a port, or all, as an operator at another console would."""
         with self.lock:
             kept = {i: e for i, e in self._configured.items() if fault.port not in (None, i, e)}
             self._configured = kept
-            self._switch.meddle(fault)
+            self._switch.change_by_other_client(fault)
 
     # --- showing ------------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ Monitors = bool | Literal["inputs", "outputs"]
 
 @dataclass(frozen=True, slots=True)
 class PolatisOptions(LineOptions):
-    """How a Polatis switch is reached and what it is known to need.
+    """Connection options of a Polatis switch.
 
-    The terminators are what one lab reported; an empty one means the usual of the line: LF both
-    ways on TCP, CR LF to the switch and CR from it on a serial line.
+    `write_termination` and `read_termination` override the default line terminators: LF in both
+    directions on TCP; CR LF to the switch and CR from it on a serial line, as one lab reported.
     """
 
     baud: int = 38400
