@@ -36,9 +36,9 @@ def arms(trials: Sequence[TrialResult], valid_share: float) -> dict[str, Arm]:
     """Return the arms of a run by name, in the order of their first trials."""
     return {
         name: Arm(
-            len(mine),
-            dict(sorted(Counter(trial.outcome for trial in mine).items())),
-            too_few_valid(mine, valid_share),
+            len(of_arm),
+            dict(sorted(Counter(trial.outcome for trial in of_arm).items())),
+            too_few_valid(of_arm, valid_share),
         )
-        for name, mine in grouped(trials, lambda trial: trial.arm).items()
+        for name, of_arm in grouped(trials, lambda trial: trial.arm).items()
     }

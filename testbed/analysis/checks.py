@@ -76,17 +76,17 @@ def evaluate(
     """
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
-    mine = [trial for trial in trials if trial.arm == check.arm]
-    of = _meaning(check, check.condition, mine, own)
+    of_arm = [trial for trial in trials if trial.arm == check.arm]
+    of = _meaning(check, check.condition, of_arm, own)
     one = _NumericCheck(
-        check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}")
+        check, check.condition, of, of_arm, metrics.get(f"{check.arm}.{check.metric}")
     )
     found = _held(one, valid_share)
     if found.verdict == "passed":
         return found
-    unread = _unread(check.metric, mine, own)
+    unread = _unread(check.metric, of_arm, own)
     # Whatever else the machine did, it is not why a pattern matched nothing.
-    busy = "" if unread and found.value is None else busy_in_words(mine)
+    busy = "" if unread and found.value is None else busy_in_words(of_arm)
     return replace(found, reason="; ".join(part for part in (found.reason, unread, busy) if part))
 
 
@@ -105,31 +105,31 @@ def _held(one: _NumericCheck, valid_share: float) -> CheckResult:
     check = one.check
     if problem := dimension_mismatch(check.metric, one.meaning, check.statistic, one.condition):
         return one.result("unknown", None, problem)
-    mine = [trial for trial in one.trials if not _was_ridden_out(trial, check.metric)]
-    values = [_value(trial, check.metric) for trial in mine]
-    if set(values) <= {None} and not any(trial.is_lost for trial in mine):
+    used = [trial for trial in one.trials if not _was_ridden_out(trial, check.metric)]
+    values = [_value(trial, check.metric) for trial in used]
+    if set(values) <= {None} and not any(trial.job_failed for trial in used):
         return one.result("unknown", None, one.missing or "no trial has a value")
     found = one.held(values)
-    unknown = [trial.outcome == "not known" and check.metric not in trial.values for trial in mine]
+    unknown = [trial.outcome == "not known" and check.metric not in trial.values for trial in used]
     if found.verdict == "failed" and any(unknown):
         at_best = [one.best if u else v for u, v in zip(unknown, values, strict=True)]
         if one.held(at_best).verdict != "failed":
             return one.result("unknown", found.value, one.missing)
     if found.verdict == "unknown" or not (few := too_few_valid(one.trials, valid_share)):
         return found
-    valid = [value for value, trial in zip(values, mine, strict=True) if trial.valid]
-    if valid and one.held([*valid, *[one.best] * (len(mine) - len(valid))]).verdict == "failed":
+    valid = [value for value, trial in zip(values, used, strict=True) if trial.valid]
+    if valid and one.held([*valid, *[one.best] * (len(used) - len(valid))]).verdict == "failed":
         return found
     return one.result("unknown", found.value, few)
 
 
-def too_few_valid(mine: Sequence[TrialResult], share: float) -> str:
+def too_few_valid(trials: Sequence[TrialResult], share: float) -> str:
     """Return that too few of an arm's trials are valid, with the first reason, or nothing."""
-    valid = sum(trial.valid for trial in mine)
-    if valid >= share * len(mine) - 1e-9:
+    valid = sum(trial.valid for trial in trials)
+    if valid >= share * len(trials) - 1e-9:
         return ""
-    why = next((trial.reason for trial in mine if not trial.valid and trial.reason), "")
-    words = f"{valid} of {len(mine)} trials are valid, and {100 * share:.0f} % must be"
+    why = next((trial.reason for trial in trials if not trial.valid and trial.reason), "")
+    words = f"{valid} of {len(trials)} trials are valid, and {100 * share:.0f} % must be"
     return f"{words}: {why}" if why else words
 
 
@@ -278,17 +278,17 @@ class _NumericCheck:
 def _same(check: Check, other: str, trials: Sequence[TrialResult]) -> CheckResult:
     """Return whether all trials of both arms have one and the same value."""
     other_arm, _, other_metric = other.rpartition(".")
-    mine = [trial for trial in trials if trial.arm == check.arm]
+    of_arm = [trial for trial in trials if trial.arm == check.arm]
     others = [trial for trial in trials if trial.arm == other_arm]
     name, limit = _name(check), f"the same as {other}"
-    values = {trial.values.get(check.metric) if trial.counts else None for trial in mine}
+    values = {trial.values.get(check.metric) if trial.counts else None for trial in of_arm}
     values |= {trial.values.get(other_metric) if trial.counts else None for trial in others}
-    if not mine or not others or None in values:
+    if not of_arm or not others or None in values:
         return CheckResult(name, limit, None, "unknown", "some trial has no value")
     shown = ", ".join(sorted(map(str, values)))
     same = len(values) == 1
     said = "" if same else f"{len(values)} values, not {limit}; "
-    reason = f"{said}{len(mine) + len(others)} trials"
+    reason = f"{said}{len(of_arm) + len(others)} trials"
     return CheckResult(name, limit, shown, _verdict(same), reason)
 
 

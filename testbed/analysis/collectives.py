@@ -43,12 +43,12 @@ class Run:
 
     @property
     def total(self) -> float:
-        """Return the seconds from when all ranks but the last to come were there."""
+        """Return the seconds from the last but one rank's arrival to the end of the collective."""
         return self.end.middle - self._arrived(-2)
 
     @property
     def exposed(self) -> float:
-        """Return the seconds from when the last rank was there."""
+        """Return the seconds from the last rank's arrival to the end of the collective."""
         return self.end.middle - self._arrived(-1)
 
     @property
@@ -131,8 +131,8 @@ def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:
     by_algorithm = grouped((run for run in runs if run.size == size), lambda run: run.algorithm)
     return {
         f"sent_{algorithm}_{size_name(size)}": statistics.median(sent)
-        for algorithm, mine in by_algorithm.items()
-        if (sent := [run.sent for run in mine if run.sent is not None])
+        for algorithm, of_algorithm in by_algorithm.items()
+        if (sent := [run.sent for run in of_algorithm if run.sent is not None])
     }
 
 
@@ -163,10 +163,10 @@ def beside_the_model(
 def _times(runs: Sequence[Run]) -> dict[str, tuple[float, float]]:
     return {
         name: (
-            statistics.median(run.total for run in mine),
-            statistics.median(run.exposed for run in mine),
+            statistics.median(run.total for run in of_algorithm),
+            statistics.median(run.exposed for run in of_algorithm),
         )
-        for name, mine in sorted(grouped(runs, lambda run: run.algorithm).items())
+        for name, of_algorithm in sorted(grouped(runs, lambda run: run.algorithm).items())
     }
 
 

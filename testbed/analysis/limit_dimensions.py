@@ -16,11 +16,13 @@ def dimension_mismatch(
     """Return why a limit does not fit a metric's dimension; empty if it does."""
     if not meaning.unit:
         return f"{metric} is text, which only `same_as` compares"
-    mine = DIMENSIONS.get(meaning.unit)
-    if limit.dimension in _permitted(mine, statistic):
+    dimension = DIMENSIONS.get(meaning.unit)
+    if limit.dimension in _permitted(dimension, statistic):
         return ""
     written = f"{limit.text!r} is {_kind(limit.dimension)}"
-    return f"{written}, and {metric} is {_kind(mine)}: write it {_example(mine, statistic)}"
+    return (
+        f"{written}, and {metric} is {_kind(dimension)}: write it {_example(dimension, statistic)}"
+    )
 
 
 def in_unit(limit: Condition) -> float:
@@ -29,22 +31,22 @@ def in_unit(limit: Condition) -> float:
     return round(limit.value * 100, 9) if limit.dimension is SHARE else limit.value
 
 
-def _permitted(mine: Dimension | None, statistic: Statistic) -> tuple[Dimension | None, ...]:
+def _permitted(dimension: Dimension | None, statistic: Statistic) -> tuple[Dimension | None, ...]:
     if statistic != NEAR:
         # A number of events in a second has no other unit that a bare number could be in.
-        return (mine, None) if mine is FREQUENCY else (mine,)
-    if mine in (POWER, LOSS):  # on a logarithmic scale a share of a value means nothing
+        return (dimension, None) if dimension is FREQUENCY else (dimension,)
+    if dimension in (POWER, LOSS):  # on a logarithmic scale a share of a value means nothing
         return (LOSS,)
-    return (SHARE,) if mine is SHARE else (mine, SHARE)
+    return (SHARE,) if dimension is SHARE else (dimension, SHARE)
 
 
 def _kind(dimension: Dimension | None) -> str:
     return "a plain number" if dimension is None else _KINDS.get(dimension, f"a {dimension.name}")
 
 
-def _example(mine: Dimension | None, statistic: Statistic) -> str:
-    if statistic == NEAR and mine in (POWER, LOSS):
+def _example(dimension: Dimension | None, statistic: Statistic) -> str:
+    if statistic == NEAR and dimension in (POWER, LOSS):
         return "in dB, as '1 dB'"
-    if mine is None:
+    if dimension is None:
         return "without a unit, as '1.5'"
-    return f"with a unit, as {mine.example!r}"
+    return f"with a unit, as {dimension.example!r}"

@@ -75,8 +75,8 @@ class Printed:
     def is_product(self, one: Printed, factor: float) -> bool:
         """Return whether this may be `one` times an exact factor."""
         low, high = (factor * end for end in one.ends)
-        mine = self.ends
-        return mine[0] <= high * _ROUNDED_UP and low <= mine[1] * _ROUNDED_UP
+        least, most = self.ends
+        return least <= high * _ROUNDED_UP and low <= most * _ROUNDED_UP
 
 
 _NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e[+-][0-9]{2})?")
@@ -223,7 +223,7 @@ def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> Non
     if abs(mean - stated) > (slack + 5e-6 * abs(stated)) * _ROUNDED_UP + 1e-12:
         raise UnreadableOutput(
             line,
-            f"its rows have a mean busbw of {mean:.6g} GB/s and it says {stated:g}: "
+            f"the rows average {mean:.6g} GB/s busbw, but the output states {stated:g}: "
             "a row is missing or wrong",
         )
 

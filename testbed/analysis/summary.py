@@ -224,7 +224,7 @@ def _measured(
     if not valid:
         why = trials[0].reason if trials and trials[0].reason else "no trial is valid"
         return "inconclusive", why, EXIT_INCONCLUSIVE
-    lost = [trial for trial in valid if trial.is_lost]
+    lost = [trial for trial in valid if trial.job_failed]
     if lost:
         how = "did not end well" if lost[0].recovered is None else "did not recover"
         what = f"{len(lost)} of {len(trials)} trials {how}: {lost[0].reason}"

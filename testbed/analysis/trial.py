@@ -52,9 +52,9 @@ NO_RECOVERY = (*NO_RESULT, "not known", "ridden out")
 class TrialResult:
     """What one trial gave.
 
-    It is valid when somebody but the injector saw its fault. `response` is what the job did, None
-    where nothing was broken; `recovered` is true only where there is a recovery whose time is
-    known, false where the job did not come back, else None.
+    It is valid when an observer other than the injector confirmed its fault. `response` is what
+    the job did, None where nothing was broken; `recovered` is true only where there is a recovery
+    whose time is known, false where the job did not come back, else None.
     """
 
     number: int
@@ -68,7 +68,7 @@ class TrialResult:
     lost_steps: int | None
     receipt: Mapping[str, Any] | None
     witnesses: Mapping[str, float]
-    """Who saw the failure before it was decided on; the first time, in seconds after t0."""
+    """Observers of the failure before the decision; the first time of each, in seconds after t0."""
     retries: int = 0
     """How often something that failed was tried once more."""
     others: float | None = None
@@ -85,14 +85,14 @@ class TrialResult:
         return {"recovered": True, "not recovered": False}.get(self.response or "")
 
     @property
-    def is_lost(self) -> bool:
+    def job_failed(self) -> bool:
         """Return whether it is valid and its job was not well at its end, whatever was broken."""
         return self.valid and (self.recovered is False or bool(self.reason))
 
     @property
     def counts(self) -> bool:
         """Return whether its values are results: it is valid, and its job was well at its end."""
-        return self.valid and not self.is_lost
+        return self.valid and not self.job_failed
 
     @property
     def outcome(self) -> str:
@@ -100,8 +100,8 @@ class TrialResult:
         if not self.valid:
             return "invalid"
         if self.response is None:
-            return "failed" if self.is_lost else "done"
-        return "not recovered" if self.is_lost else self.response
+            return "failed" if self.job_failed else "done"
+        return "not recovered" if self.job_failed else self.response
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
@@ -287,7 +287,7 @@ def _receipt(events: Sequence[Event], finder: MarkFinder) -> dict[str, Any] | No
 def _witnesses(
     events: Sequence[Event], finder: MarkFinder, marks: Marks | None
 ) -> dict[str, float]:
-    """Return who saw the failure before it was decided on; the rest may be the repair's doing."""
+    """Return the observers of the failure before the decision; later ones may see the repair."""
     if marks is None or "t0" not in marks.at:
         return {}
     decided = marks.at["t2"].late if "t2" in marks.at else math.inf

@@ -115,7 +115,7 @@ def recovery_times(
             _median(ax, row - 0.25, total, colour)
             if total.predicted is not None:
                 ax.plot(total.predicted, row - 0.25, marker="d", color=MUTED, fillstyle="none")
-            if lost := sum(trial.is_lost for trial in arm.valid):
+            if lost := sum(trial.job_failed for trial in arm.valid):
                 _beside(ax, 0, row + 0.12, f"{lost} not recovered", color=_FAULT)
         if claim is not None:
             ax.axvline(claim, color=_FAULT, linewidth=1, linestyle="--")

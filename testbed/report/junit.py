@@ -94,7 +94,7 @@ def _check(check: CheckResult) -> tuple[Fate, str]:
 def _trial(trial: TrialResult) -> tuple[Fate, str]:
     if not trial.valid:
         return "skipped", f"invalid: {trial.reason or 'nobody but the injector saw the fault'}"
-    if trial.is_lost:
+    if trial.job_failed:
         how = "not well at its end" if trial.recovered is None else "not recovered"
         return "failure", f"{how}: {trial.reason}"
     if trial.outcome == "not known":

@@ -159,7 +159,7 @@ def bar(begin: float, length: float, scale: float, width: int) -> str:
 
 
 def in_order(names: set[str]) -> list[str]:
-    """Return names with the numbers in them in order of size: `n=2` before `n=16`."""
+    """Return names in natural order, by the value of numbers in them: `n=2` before `n=16`."""
     return sorted(names, key=lambda name: [_rank(part) for part in re.split(r"(\d+)", name)])
 
 

@@ -72,7 +72,7 @@ def test_a_check_that_a_program_misses_fails(experiment):
 
 def test_a_trial_whose_program_failed_counts_against_its_check(experiment):
     trial = program(3, reason="the program on h0 failed: it ended with code 3").trial()
-    assert trial.is_lost
+    assert trial.job_failed
     assert trial.recovered is None
     (check,) = experiment.all_checks()
     assert evaluate(check, [trial], metrics([trial])).verdict == "failed"
@@ -99,7 +99,7 @@ def test_a_failed_program_takes_precedence_over_its_missing_output(experiment):
 
 
 def test_a_trial_whose_program_succeeded_is_not_lost():
-    assert not program(3).trial().is_lost
+    assert not program(3).trial().job_failed
 
 
 @pytest.mark.parametrize("name", ["busbw_64mib", "time_8b_in_place", "algbw_1gib_in_place"])

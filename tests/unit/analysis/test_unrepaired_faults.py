@@ -88,7 +88,7 @@ def test_a_fault_without_a_step_longer_than_before_was_ridden_out_and_has_no_rec
     trial = freeze().trial()
     assert trial.response == "ridden out"
     assert trial.recovered is None
-    assert not trial.is_lost
+    assert not trial.job_failed
     assert trial.marks.relative() == about({"t0": 0.0, "t1": 0.01})
     assert trial.values["dip"] == about(0.0)
     assert not trial.values.keys() & {"recovery_time", "return_to_service", "first_step"}

@@ -22,7 +22,7 @@ SAID = {
 }
 
 
-def test_a_model_is_one_table_with_the_variants_in_order_of_size(tmp_path):
+def test_model_variants_form_one_table_in_natural_order_of_their_names(tmp_path):
     path = tmp_path / "paper.yaml"
     path.write_text(EXPERIMENT)
     events = [Event(0, 0.0, "run.begin", "paper", None, {"label": "model", "lab": "rack"})]
