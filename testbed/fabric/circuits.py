@@ -101,7 +101,7 @@ class Circuit:
 
     @classmethod
     def between(cls, one: HostPort, other: HostPort) -> Circuit:
-        """Return the circuit between two different host ports."""
+        """Return the circuit with its ends in canonical order; ValueError if both are one port."""
         if one == other:
             raise ValueError(f"a circuit from {one} to itself")
         return cls(*sorted((one, other)))

@@ -1,8 +1,8 @@
 """What light may do at the ports of one switch.
 
-The most that a receiver bears, light that must stay, and where light rests that nobody uses. What
-is not known never passes a limit: a source counts with the most that it can send, given what was
-measured of it and what the lab file says of it.
+The most power that a receiver may get, ports that must stay lit, and parking cross-connects of
+unused ports. What is not known never passes a limit: a source counts with the most that it can
+send, given what was measured of it and what the lab file says of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LightRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A receiver that gets more light than it bears, as a monitor measured it."""
+    """A receiver that gets more power than it may, as a monitor measured it."""
 
     ingress: int
     egress: int
@@ -48,11 +48,11 @@ class LightLimits:
     """What a plan must respect at the ports of one switch."""
 
     max_dbm: Mapping[int, float] = field(default_factory=dict)
-    """The strongest light that the receiver behind an egress port bears."""
+    """The most power that the receiver behind an egress port may get, in dBm."""
     keep_alive: frozenset[int] = frozenset()
     """The egress ports that are never left without the light they had."""
     safe: State = field(default_factory=dict)
-    """The cross-connects in which ports rest that nobody uses."""
+    """The parking cross-connects of unused ports."""
     launch: Mapping[int, float] = field(default_factory=dict)
     """By ingress port, the most that its source sends, where the lab file says so."""
 
@@ -71,8 +71,8 @@ class LightLimits:
         """
         return sorted(pair for pair in _paths(state) if pair[1] in self.max_dbm)
 
-    def reached(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
-        """Return which ports send light anew to receivers with a limit, and to which.
+    def new_paths(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
+        """Return the new pairs (source, receiver) of ports, for receivers with a limit.
 
         Those that a switch sweeps over are among them.
         """
@@ -83,7 +83,7 @@ class LightLimits:
 
     def sources(self, before: State, after: State, can: Capabilities) -> frozenset[int]:
         """Return the ports whose light into the switch must be known to go from state to state."""
-        asked = {source for source, _ in self.reached(before, after, can)}
+        asked = {source for source, _ in self.new_paths(before, after, can)}
         for state in (before, after):
             asked |= {source for source, port in _paths(state) if port in self.keep_alive}
         return frozenset(asked)
@@ -102,7 +102,7 @@ class LightLimits:
         take from it, in dB by ingress port, and will give back. The loss of the path counts only
         as far as the switch takes it from every light.
         """
-        for ingress, egress in self.reached(before, after, can):
+        for ingress, egress in self.new_paths(before, after, can):
             reading = readings.get(ingress, NOT_MEASURED)
             self._check_strength(ingress, egress, reading, can, returns.get(ingress, 0.0))
         had = {port for i, port in _paths(before) if _reading(i, readings) is not Light.DARK}

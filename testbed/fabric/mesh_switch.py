@@ -1,4 +1,4 @@
-"""A computed switch: settings of a photonic mesh for a list of matchings, as data with a hash.
+"""A precomputed mesh configuration: settings of a photonic mesh for a list of matchings, hashed.
 
 Whoever loads one does not rely on the router that made it: light is traced through every setting.
 """
@@ -95,9 +95,11 @@ class MeshSwitch:
         Raise ValueError, which says what is wrong, for any other.
         """
         if not isinstance(value, Mapping) or value.get("mesh_switch") != FORMAT:
-            raise ValueError(f"it is no computed switch of format {FORMAT}")
+            raise ValueError(f"it is no precomputed mesh configuration of format {FORMAT}")
         if set(value) != _KEYS:
-            raise ValueError(f"a computed switch has the keys {', '.join(sorted(_KEYS))}")
+            raise ValueError(
+                f"a precomputed mesh configuration has the keys {', '.join(sorted(_KEYS))}"
+            )
         content = {key: value[key] for key in value if key != "sha256"}
         if value["sha256"] != digest(content):
             raise ValueError(f"its content has the hash {digest(content)}, not the one it states")

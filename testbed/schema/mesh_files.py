@@ -1,4 +1,4 @@
-"""Files about photonic meshes: maps of their cells, and computed switches."""
+"""Files about photonic meshes: maps of their cells, and precomputed configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_cell_map(path: str | Path) -> Mesh:
 
 
 def load_mesh_switch(path: str | Path) -> MeshSwitch:
-    """Return a computed switch whose hash is right and whose light was traced.
+    """Return a precomputed mesh configuration whose hash is right and whose light was traced.
 
     Raise as `load_cell_map`.
     """

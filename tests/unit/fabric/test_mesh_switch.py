@@ -1,4 +1,4 @@
-"""Computed switches and maps of cells as files: whole, changed by hand, and damaged."""
+"""Precomputed mesh configurations and maps of cells as files: whole, edited, and damaged."""
 
 import copy
 import json
