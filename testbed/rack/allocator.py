@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from math import gcd
 
-from testbed.rack.check import insist
+from testbed.rack.check import checked
 from testbed.rack.complete import GivenUp, complete_search
 from testbed.rack.contiguous import contiguous
 from testbed.rack.exact import solve
@@ -47,7 +47,7 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
         for asked in _requests(torus, graph, state):
             found = search(asked, rng, ATTEMPTS) or complete_search(asked, NODES)
             if found is not None:
-                return insist(torus, state, found)
+                return checked(torus, state, found)
     except GivenUp:
         return _solved(torus, graph, state)
     return Refusal("no free servers have room for the bundles between them", proved=True)
@@ -56,7 +56,7 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
 def _solved(torus: Torus, graph: SlotGraph, state: Occupancy) -> Slice | Refusal:
     place, proved = solve(torus, graph, state)
     if place is not None:
-        return insist(torus, state, place)
+        return checked(torus, state, place)
     return Refusal("no place was found with room for the bundles between servers", proved)
 
 

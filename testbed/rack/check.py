@@ -19,7 +19,7 @@ class WrongAnswer(AssertionError):
     """An allocator's answer failed the check: a bug, and the answer must not be used."""
 
 
-def insist(torus: Torus, state: Occupancy, answer: Slice) -> Slice:
+def checked(torus: Torus, state: Occupancy, answer: Slice) -> Slice:
     """Return the answer if it fits what was free. Raise WrongAnswer if it does not."""
     found = mistakes(torus, [answer], state)
     if found:

@@ -11,7 +11,7 @@ from testbed.rack.replacement import Circuit, Wiring
 from testbed.rack.torus import Shape, Torus
 
 
-def insist_on_wiring(torus: Torus, wirings: Sequence[Wiring], failed: Collection[int]) -> None:
+def check_wiring(torus: Torus, wirings: Sequence[Wiring], failed: Collection[int]) -> None:
     """Raise WrongAnswer if anything is wrong with the slices of a rack."""
     found = wiring_mistakes(torus, wirings, failed)
     if found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from testbed.rack.check import insist
+from testbed.rack.check import checked
 from testbed.rack.slices import Occupancy, Slice
 from testbed.rack.torus import Shape, Torus, blocks, slot_graph
 
@@ -13,12 +13,12 @@ SHAPES: tuple[Shape, ...] = ((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4), (4, 4, 
 
 
 def contiguous(torus: Torus, state: Occupancy, shape: Shape) -> Slice | None:
-    """Return the first free aligned block whose own fibres have room (Morphlux, section 5.1)."""
+    """Return the first free aligned block whose own fibres are free (Morphlux, section 5.1)."""
     for servers in blocks(torus, shape):
         if state.free.issuperset(servers):
             found = block(torus, shape, servers)
             if _has_room(torus, state, found):
-                return insist(torus, state, found)
+                return checked(torus, state, found)
     return None
 
 

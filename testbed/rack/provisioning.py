@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from testbed.rack.check_wiring import insist_on_wiring
+from testbed.rack.check_wiring import check_wiring
 from testbed.rack.replacement import Wiring, fibres_left, replace_chip
 from testbed.rack.slices import Refusal
 from testbed.rack.torus import Torus, server_of
@@ -76,7 +76,7 @@ def in_rack(
             used += 1
             left.remove(found.spare)
             there[which] = found.wiring
-    insist_on_wiring(torus, there, failed)
+    check_wiring(torus, there, failed)
     return Repair(Cost(used, _in_use(wirings, failed)), refused, tuple(there))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from testbed.tenancy.tensors import Refusal, Values
 
 MAX_WEIGHT = 10**9
-"""The most samples that a client may claim: more would drown everybody else."""
+"""The most samples that a client may claim: more would dominate the sum."""
 
 
 class Code(IntEnum):

@@ -2,7 +2,7 @@
 
 Source: the data plane of Propius. There a push of a newer round than the leaf's replaces its sum;
 here the leaf then answers `MISS`, and its service asks the root whether there is such a round, as
-for parameters: a client that lies about its round could else wipe out what others pushed.
+for parameters: a client that sends a false round number could else wipe out what others pushed.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def reap() -> bool:
     return True
 
 
-def furnish(names: dict[str, str]) -> None:
+def mount_private_filesystems(names: dict[str, str]) -> None:
     """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")
     for directory in (RUNTIME_DIRECTORY, HOME, HOME / ".ssh", CERTIFICATES):

@@ -38,7 +38,7 @@ class Twin:
 
     def __init__(self, lab: Lab) -> None:
         site = lay_out(lab)
-        machine.furnish(site.names())
+        machine.mount_private_filesystems(site.names())
         client_key = _write_keys(site)
         zygote = Zygote(HostSettings(site.hosts, lab.twin.rate, client_key))
         self.lab = lab

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.rack.allocator import fragmented
-from testbed.rack.check import WrongAnswer, insist, mistakes
+from testbed.rack.check import WrongAnswer, checked, mistakes
 from testbed.rack.contiguous import block
 from testbed.rack.slices import Occupancy, Slice, empty, occupied_by, with_slice, without_slice
 from testbed.rack.torus import Torus, blocks
@@ -21,7 +21,7 @@ GOOD = block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[0])
 
 def test_a_valid_slice_has_no_problems() -> None:
     assert mistakes(RACK, [GOOD]) == []
-    assert insist(RACK, empty(RACK), GOOD) is GOOD
+    assert checked(RACK, empty(RACK), GOOD) is GOOD
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_valid_slice_has_no_problems() -> None:
 def test_planted_mistakes_in_a_slice_are_found(wrong: Slice, told: str) -> None:
     assert any(told in each for each in mistakes(RACK, [wrong])), mistakes(RACK, [wrong])
     with pytest.raises(WrongAnswer):
-        insist(RACK, empty(RACK), wrong)
+        checked(RACK, empty(RACK), wrong)
 
 
 def test_slices_that_share_a_server_or_a_fibre_are_refused() -> None:
