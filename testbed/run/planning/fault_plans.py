@@ -37,8 +37,8 @@ def check_order(experiment: Experiment) -> None:
         entry = kinds.index(False)
         raise FileError(
             experiment.source.where("faults", entry),
-            f"the {experiment.faults[entry].kind} is listed after a fault of a switch",
-            hint="list the fault of the job first, then those of switches",
+            f"{experiment.faults[entry].kind} is a fault of a job and must be the first entry",
+            hint="list the faults of switches after it",
         )
 
 

@@ -30,7 +30,8 @@ def _check_that_nothing_runs(arm: Arm) -> None:
     where = experiment.source.where
     name, job = next(iter(experiment.jobs.items()))
     if len(experiment.jobs) > 1:
-        raise FileError(where("jobs"), "a model is computed alone", hint="leave one job")
+        message = "an experiment with a model must have exactly one job"
+        raise FileError(where("jobs"), message, hint="remove the others")
     if experiment.needs.hosts:
         message = f"a model runs on no host, and this says it needs {experiment.needs.hosts}"
         raise FileError(where("needs", "hosts"), message, hint="write 0")

@@ -93,7 +93,11 @@ def _check_packet_ports(
             raise FileError(where, f"{host} of lab {lab.lab} is on no packet switch")
     if len(switches) > 1:
         several = ", ".join(sorted(switches))
-        raise FileError(where, f"its hosts are on several packet switches: {several}")
+        raise FileError(
+            where,
+            f"its hosts are on several packet switches: {several}",
+            hint="choose hosts on one packet switch",
+        )
     if experiment.policy is not None:
         raise FileError(
             experiment.source.where("policy", "kind"),

@@ -67,7 +67,7 @@ def test_a_trial_may_have_a_far_end_fault_alone(planned):
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"], "until the"),
         (
             ["{kind: switch-busy, target: ocs, at: {step: 1}}", POWER_CUT],
-            "the power-cut is listed after a fault of a switch; list the fault of the job first",
+            "power-cut is a fault of a job and must be the first entry; list the faults",
         ),
         ([POWER_CUT, POWER_CUT], "a second fault of a job"),
     ],
