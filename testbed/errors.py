@@ -9,7 +9,7 @@
     │   │   ├── NoReply       it did not answer in time (also a TimeoutError)
     │   │   ├── LinkLost      its line broke or never opened (also a ConnectionError)
     │   │   ├── Garbled       it answered what its protocol does not allow
-    │   │   └── NotKnown      it cannot be asked what it does, and nobody here told it
+    │   │   └── NotKnown      its state cannot be read and was not set by this process
     │   └── HostError         one host: SSH, agent or rank
     │       └── HostTimeout   it did not answer in time (also a TimeoutError)
     ├── BusyError             a port, instrument or host belongs to another  exit 5
@@ -59,8 +59,8 @@ class UsageError(TestbedError):
 class FileError(UsageError):
     """Reject a file that a person wrote, at the place where it is wrong.
 
-    `where` is `file:line:column`, counted from 1. What the file says is repeated in one short line
-    that no terminal obeys.
+    `where` is `file:line:column`, counted from 1. What the file says is repeated in one short line,
+    without control or escape sequences.
     """
 
     def __init__(self, where: str, message: str, *, hint: str = "") -> None:
@@ -89,16 +89,16 @@ class InstrumentError(LabError):
     """Report a failed exchange with one instrument.
 
     `reply` is what came back, or an empty string when nothing did. What an instrument says is
-    repeated without secrets, in one line that has an end and that no terminal obeys.
+    repeated without secrets, in one line of limited length, without control or escape sequences.
     """
 
     def __init__(self, instrument: str, message: str, *, reply: str = "", hint: str = "") -> None:
-        super().__init__(_told(f"{instrument}: {message}"), hint=_told(hint))
+        super().__init__(_sanitised(f"{instrument}: {message}"), hint=_sanitised(hint))
         self.instrument = instrument
-        self.reply = _told(reply)
+        self.reply = _sanitised(reply)
 
 
-def _told(text: str) -> str:
+def _sanitised(text: str) -> str:
     return printable(excerpt(text, _LONGEST))
 
 

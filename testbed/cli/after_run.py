@@ -67,7 +67,7 @@ class PostRun:
         self._under_way, self._until = what, max(len(self._signals), most)
 
     def _note(self, number: int) -> None:
-        """Take a signal: go on with what is under way, and say so, or exit_for_signal."""
+        """Take a signal: go on with what is under way, and say so, or exit."""
         self._signals.append(number)
         if len(self._signals) > self._until:
             exit_for_signal(self._signals[0], EXIT_UNSAFE if self._cleanup()[0] == "failed" else 0)

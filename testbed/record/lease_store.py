@@ -255,11 +255,11 @@ def _holder(text: str) -> Holder:
     """Return a holder from its JSON, in which other users may have written anything."""
     kinds: dict[str, type] = {field.name: str for field in fields(Holder)} | {"pid": int}
     try:
-        told = parse_json(text)
-        known: Any = {k: said for k, said in told.items() if isinstance(said, kinds.get(k, ()))}
+        data = parse_json(text)
+        known: Any = {k: value for k, value in data.items() if isinstance(value, kinds.get(k, ()))}
         return Holder(**known)
     except (ValueError, TypeError, AttributeError):
-        return Holder("somebody", "a host that is not named", 0)
+        return Holder("unknown holder", "an unknown host", 0)
 
 
 def _named(url: str) -> str:
