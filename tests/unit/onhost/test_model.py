@@ -123,7 +123,7 @@ def test_single_precision_agrees_with_double(worked):
     np.testing.assert_allclose(gradient, expected, atol=2e-5)
 
 
-def test_computation_can_be_left_between_any_two_blocks(worked):
+def test_computation_can_be_aborted_between_any_two_blocks(worked):
     model, parameters, tokens, targets, gradient = worked
     calls = []
     model.loss_and_gradient(

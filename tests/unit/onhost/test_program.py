@@ -1,4 +1,4 @@
-"""An ordinary program under a rank: together begun, heard within limits, gone with its rank."""
+"""An ordinary program under a rank: its start, its output within limits, its end with the rank."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def end(member):
     return event
 
 
-class Life:
-    """A process that is not ours, known by its number as soon as it has told us."""
+class StartedProcess:
+    """A process that the program started, by the pid that it printed."""
 
     def __init__(self, pid):
         try:
             self._descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:  # it was faster than we
+        except ProcessLookupError:  # it has ended already
             self._descriptor = None
 
     def is_over(self, limit=10.0):
@@ -135,16 +135,16 @@ WAIT = "time.sleep(1000)"
 
 
 def begin(job, count=2):
-    """Join and return the lives of the program and of what it started."""
+    """Join and return the processes of the program and of what it started."""
     job.join(1)
     member = job.members[0]
     pids = member.hear("output")["text"].split()
     assert len(pids) == count
-    return member, [Life(int(pid)) for pid in pids]
+    return member, [StartedProcess(int(pid)) for pid in pids]
 
 
 @pytest.fixture
-def lives(gang):
+def start_program(gang):
     """Begin a program that starts another, in a session of its own; end both in any case."""
     begun = []
 
@@ -155,28 +155,28 @@ def lives(gang):
         return job, member, found
 
     yield start
-    for life in begun:
-        life.close()
+    for process in begun:
+        process.close()
 
 
-def test_processes_left_by_a_program_are_killed_before_its_end_is_reported(lives):
-    _, member, (program, away) = lives("")
+def test_processes_left_by_a_program_are_killed_before_its_end_is_reported(start_program):
+    _, member, (program, away) = start_program("")
     member.hear("done")
     assert program.is_over(0)
     assert away.is_over(0)
     assert end(member)["code"] == 0
 
 
-def test_leave_order_ends_the_program_and_its_processes(lives):
-    job, member, (program, away) = lives()
+def test_leave_order_ends_the_program_and_its_processes(start_program):
+    job, member, (program, away) = start_program()
     job.tell("leave", generation=1)
     member.hear("left")
     assert program.is_over(0)
     assert away.is_over(0)
 
 
-def test_killed_rank_ends_the_program_and_its_processes(lives):
-    _, member, (program, away) = lives()
+def test_killed_rank_ends_the_program_and_its_processes(start_program):
+    _, member, (program, away) = start_program()
     member.process.kill()
     assert program.is_over()
     assert away.is_over()
@@ -188,7 +188,7 @@ def test_the_place_of_a_report_goes_with_its_rank(gang):
     job.join(1)
     member = job.members[0]
     pid, path = member.hear("output")["text"].split()
-    supervisor, place = Life(int(pid)), Path(path).parent
+    supervisor, place = StartedProcess(int(pid)), Path(path).parent
     assert place.is_dir()
     member.process.kill()
     assert supervisor.is_over()
@@ -196,22 +196,22 @@ def test_the_place_of_a_report_goes_with_its_rank(gang):
     assert not place.exists()
 
 
-def test_a_program_that_ignores_every_request_is_killed(lives):
-    job, member, (program, _) = lives(first="signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+def test_a_program_that_ignores_every_request_is_killed(start_program):
+    job, member, (program, _) = start_program(first="signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     job.tell("leave", generation=1)
     member.hear("left")
     assert program.is_over(0)
     assert end(member)["code"] == -signal.SIGKILL
 
 
-def test_program_gets_sigterm_before_sigkill(gang):
-    # It leaves without Python's own clean-up, which half a second is short for on a busy machine.
+def test_a_program_can_exit_cleanly_on_sigterm(gang):
+    # `os._exit` skips Python's own clean-up, which can take longer than the grace period.
     source = """
 import os, signal, time
-def bow(*_):
+def on_sigterm(*_):
     os.write(1, b"bye\\n")
     os._exit(0)
-signal.signal(signal.SIGTERM, bow)
+signal.signal(signal.SIGTERM, on_sigterm)
 print("here", flush=True)
 time.sleep(1000)
 """
@@ -225,8 +225,10 @@ time.sleep(1000)
     assert end(member)["code"] == 0
 
 
-def test_stopped_program_ends_with_its_rank(lives):
-    _, member, (program, away) = lives("import signal; os.kill(os.getpid(), signal.SIGSTOP)")
+def test_stopped_program_ends_with_its_rank(start_program):
+    _, member, (program, away) = start_program(
+        "import signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    )
     member.process.kill()
     assert program.is_over()
     assert away.is_over()
