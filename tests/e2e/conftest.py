@@ -13,6 +13,25 @@ import pytest
 
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine
 
+LONGEST_FIRST = (
+    *("test_recovery", "test_killed_runs", "test_concurrent_runs", "test_failed_recoveries"),
+    *("test_verdicts", "test_run_time_limits", "test_failures_during_a_run", "test_packet_rack"),
+    *("test_bidi", "test_real_circuits", "test_attenuation", "test_chosen_collective"),
+    *("test_ridden_out", "test_reconfigured_collectives", "test_wiring", "test_unpleasant_switch"),
+)
+"""Files in the order of what they take; the others take less.
+
+With `--dist loadfile` a worker takes whole files: one that is long and begins last leaves the other
+worker idle.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    ours = [item for item in items if item.path.parent == Path(__file__).parent]
+    others = [item for item in items if item.path.parent != Path(__file__).parent]
+    items[:] = others + sorted(ours, key=lambda item: place.get(item.path.stem, len(place)))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _machine_can_be_a_twin() -> None:
