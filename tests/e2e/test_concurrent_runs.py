@@ -21,9 +21,20 @@ def arguments(rack: str, hosts: str, *more: str) -> list[str]:
 
 
 def long_run(testbed: CommandLine, rack: str) -> Started:
-    """Start a run on h0 and h1 that lasts until it is told to end; return it at work."""
-    run = testbed.start(*arguments(rack, "h0, h1", "--repeat", "5000"))
-    run.await_event(lambda event: event["kind"] == "sample")
+    """Start a run on h0 and h1 that lasts until it is told to end; return it at work.
+
+    Its program takes no processor from those beside it.
+    """
+    sleeping = ["-S", 'jobs.main.command=["sleep", "600"]', "-S", "jobs.main.metrics={}"]
+    sleeping += ["-S", "jobs.main.hosts=[h0, h1]", "-S", "checks={}", "-S", "limits.trial=10 min"]
+    run = testbed.start("run", "experiments/command.yaml", "--twin", rack, *sleeping)
+    begun: set[str] = set()
+
+    def both_run(event: dict[str, Any]) -> bool:
+        begun.update([event["subject"]] if event["kind"] == "program.begin" else [])
+        return len(begun) == 2
+
+    run.await_event(both_run)
     return run
 
 
@@ -110,7 +121,7 @@ jobs:
 
 
 def test_runs_started_at_once_have_complete_records_of_their_own(tmp_path: Path) -> None:
-    started_at_once(tmp_path / "results", 5)
+    started_at_once(tmp_path / "results", 3)
 
 
 @pytest.mark.soak
