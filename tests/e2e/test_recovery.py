@@ -72,11 +72,11 @@ def test_interrupted_and_uninterrupted_jobs_end_with_the_same_bits(testbed: Comm
 
 @pytest.fixture(scope="module")
 def slow_switches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict, Path]]:
-    """The same trials through a switch that settles in 200 ms, on two labs."""
+    """The same trial through a switch that settles in 200 ms, on two labs."""
     found = {}
     for lab in ("rack", "serial-rack"):
         line = CommandLine(tmp_path_factory.mktemp(lab) / "results")
-        slow = ["-S", "lab.twin.settle=200 ms", "-S", "checks={}"]
+        slow = ["-S", "lab.twin.settle=200 ms", "-S", "variants={only-one: {}}", "-S", "checks={}"]
         done = line.run("lumion", *SMALL_MODEL, *slow, "--lab", lab, "--repeat", "1", "--seed", "2")
         found[lab] = done.json(), line.results / "latest"
     return found

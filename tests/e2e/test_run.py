@@ -38,6 +38,7 @@ def test_both_variants_recover_with_a_confirmed_fault_and_every_mark(
     for trial in summary["trials"]:
         assert trial["valid"] and trial["recovered"]
         assert trial["receipt"]["observer"].endswith("carrier")
+        assert trial["values"]["reconfiguration"] >= 0.025 + 0.010  # light, then the link
         marks = trial["marks"]
         # t11 is when throughput is back, which a busy machine may keep it from for a whole trial.
         assert [mark for mark in marks if mark != "t11"] == [f"t{n}" for n in range(11)]
