@@ -62,7 +62,7 @@ class Declared:
         return shown.out
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def twin(rack: str) -> RunningTwin:
     return RunningTwin(rack)
 
@@ -77,9 +77,15 @@ def foreign(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     assert line("switch", "ocs", "disconnect", *where).code == 0
 
 
+@pytest.fixture(scope="module")
+def before(twin: RunningTwin, foreign: str, tmp_path_factory: pytest.TempPathFactory) -> Declared:
+    line = CommandLine(tmp_path_factory.mktemp("declared") / "results")
+    return Declared(line, twin, foreign)
+
+
 @pytest.fixture
-def declared(testbed: CommandLine, twin: RunningTwin, foreign: str) -> Iterator[Declared]:
-    before = Declared(testbed, twin, foreign)
+def declared(before: Declared) -> Iterator[Declared]:
+    """What the twin was before the first test, and is again after each."""
     yield before
     before.assert_again()
 
