@@ -83,13 +83,19 @@ class RunningTwin:
             self.inside("ip", "link", "set", port, "master", "management")
 
     @contextmanager
-    def silent(self, instrument: str) -> Iterator[None]:
-        """Have an instrument accept everything and answer nothing, from this moment on."""
-        self.ask(do="fault", instrument=instrument, fault="silent", scope={})
+    def faulty(self, instrument: str, fault: str, **scope: object) -> Iterator[None]:
+        """Have an instrument do something wrong, from this moment on."""
+        self.ask(do="fault", instrument=instrument, fault=fault, scope=scope)
         try:
             yield
         finally:
-            self.ask(do="clear", instrument=instrument, fault="silent")
+            self.ask(do="clear", instrument=instrument, fault=fault)
+
+    @contextmanager
+    def silent(self, instrument: str) -> Iterator[None]:
+        """Have an instrument accept everything and answer nothing, from this moment on."""
+        with self.faulty(instrument, "silent"):
+            yield
 
     def ask(self, **request: object) -> None:
         """Ask the twin itself, without the time that a command takes to start."""

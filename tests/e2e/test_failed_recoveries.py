@@ -54,11 +54,8 @@ def test_a_switch_fault_during_the_recovery_fails_it_with_a_reason(
     late = ["-S", "faults.0.at.step=100"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    RunningTwin(rack).ask(do="fault", instrument="ocs", fault=fault, scope=scope)
-    try:
+    with RunningTwin(rack).faulty("ocs", fault, **scope):
         run.await_event(lambda event: event["kind"] == "recovery.failed")
-    finally:
-        assert testbed("twin", "clear", rack, "ocs").code == 0
     done = run.finish()
     failed = _one(run.events(), "recovery.failed")["data"]["reason"]
     assert failed.startswith("ocs") and words in failed, failed
@@ -123,8 +120,9 @@ def test_keep_leaves_the_circuits_of_the_job(testbed: CommandLine, rack: str) ->
     assert done.code == 0, done.err
     kept = circuits(testbed, rack)
     assert len(kept) == 4
-    for pair in {tuple(sorted((row["from"], row["to"]))) for row in kept}:
-        testbed("switch", "ocs", "disconnect", *pair, "--lab", "rack", "--twin", rack)
+    pairs = {tuple(sorted((row["from"], row["to"]))) for row in kept}
+    ends = [end for pair in pairs for end in pair]
+    assert testbed("switch", "ocs", "disconnect", *ends, "--lab", "rack", "--twin", rack).code == 0
     assert circuits(testbed, rack) == []
 
 

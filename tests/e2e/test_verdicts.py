@@ -1,4 +1,4 @@
-"""Verdicts: of a fault that did not fire, and for somebody who would not wait."""
+"""Verdicts: of a fault that did not fire, of a paused trial, of an interrupted clean-up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from typing import Any
 from testbed.bench.host import PATIENCE
 from testbed.errors import EXIT_UNSAFE
 from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.running_twin import RunningTwin
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 
 
 def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rack: str) -> None:
     """The power unit says that it cut the power, and does not."""
-    assert testbed("twin", "fault", rack, "pdu", "lie").code == 0
-    try:
+    with RunningTwin(rack).faulty("pdu", "lie"):
         short = ["-S", "limits.trial=6 s", "--json"]
         run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *short)
         done = run.finish(limit=100)
-    finally:
-        assert testbed("twin", "clear", rack, "pdu").code == 0
     assert done.code == 3, done.err
     summary = run.summary()
     (trial,) = summary["trials"]
@@ -80,16 +78,13 @@ def test_an_interrupted_clean_up_reports_open_changes_and_the_recover_command(
     late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    assert testbed("twin", "fault", rack, "ocs", "silent").code == 0
-    try:
+    with RunningTwin(rack).silent("ocs"):
         run.signal(signal.SIGTERM)
         run.await_event(lambda e: (e["kind"], e["subject"]) == ("cleanup.begin", "circuits"))
         run.signal(signal.SIGINT)
         run.await_event(lambda e: e["kind"] == "note" and e["data"]["text"].startswith("hurrying"))
         run.signal(signal.SIGINT)
         done = run.finish(limit=100)
-    finally:
-        assert testbed("twin", "clear", rack, "ocs").code == 0
     assert done.code == EXIT_UNSAFE, done.err
     assert "stopping: taking back " in done.err and "at most" in done.err
     assert "circuits: left in the middle" in done.out, done.out
