@@ -11,6 +11,7 @@ longer: the record must show which share of the processor time programs outside 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -33,7 +34,7 @@ _LEAST_LOAD = 0.2
 _PROC = Path("/proc")
 
 
-class _Watch:
+class _Watch(ABC):
     """A look that a thread of its own repeats, from now until `end`."""
 
     def __init__(self, name: str, period: float) -> None:
@@ -52,8 +53,9 @@ class _Watch:
         while not self._over.wait(self._period):
             self._look()
 
+    @abstractmethod
     def _look(self) -> None:
-        raise NotImplementedError
+        """Note what has happened since the last look."""
 
 
 class PauseDetector(_Watch):
