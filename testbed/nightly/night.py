@@ -83,7 +83,7 @@ class NightRunner:
         """
         self._night = night = Night(utc(), budget, excluded)
         self._end = end = Deadline.after(budget)
-        once, full = tasks(pairs, past_runs(self._results))
+        once, full = tasks(pairs, past_runs(self._results, self._on_progress))
         first = first_of_full(full, budget)
         for task in once:
             if first is None or task.pair.key != first.pair.key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from testbed.nightly.pairs import Pair
 from testbed.record.lines import last_objects
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema.load import MAX_BYTES
+from testbed.units import counted
+
+_ENDLESS = 1e12
+"""Seconds that no run lasts."""
 
 _MEASURED = ("passed", "failed", "inconclusive")
 
@@ -40,15 +45,16 @@ class PastRun:
         return (self.experiment, self.lab) == pair.key and self.texts == texts
 
 
-def past_runs(results: Path) -> list[PastRun]:
+def past_runs(results: Path, on_progress: Callable[[str], None]) -> list[PastRun]:
     """Return the runs on twins below `results` in which nothing was set by hand, oldest first.
 
-    A run that cannot be read is left out.
+    A run that cannot be read is left out. `on_progress` is called with a sentence on each run of
+    whose events some have no valid time.
     """
-    return [past for run in runs(results) if (past := _read(run)) is not None]
+    return [past for run in runs(results) if (past := _read(run, on_progress)) is not None]
 
 
-def _read(run: RunDirectory) -> PastRun | None:
+def _read(run: RunDirectory, on_progress: Callable[[str], None]) -> PastRun | None:
     try:
         facts, plan = run.read_json("run.json"), run.read_json("plan.json")
         if facts["overrides"] or facts["label"] == "measured-hw":
@@ -63,7 +69,7 @@ def _read(run: RunDirectory) -> PastRun | None:
             experiment=str(plan["experiment"]),
             lab=str(plan["lab"]),
             trials=min(counts.values()),
-            seconds=_seconds(run.events),
+            seconds=_seconds(run, on_progress),
             is_whole=(outcome := _outcome(run)) in (*_MEASURED, "error"),
             is_timed=outcome in _MEASURED,
             texts=(texts[0], texts[1]),
@@ -79,7 +85,20 @@ def _outcome(run: RunDirectory) -> Any:
         return ""
 
 
-def _seconds(events: Path) -> float:
-    """Return when the last event of a log was, in seconds since its run began."""
-    ends = (float(event["t"]) for event in last_objects(events) if "t" in event)
-    return max(ends, default=0.0)
+def _seconds(run: RunDirectory, on_progress: Callable[[str], None]) -> float:
+    """Return when the last event of a log was, in seconds since its run began.
+
+    Events without a valid time do not count; ValueError where no other is left.
+    """
+    times = [event["t"] for event in last_objects(run.events) if "t" in event]
+    valid = [float(time) for time in times if _is_valid(time)]
+    if invalid := len(times) - len(valid):
+        on_progress(f"{counted(invalid, 'event')} of {run.id} without a valid time left out")
+    if invalid and not valid:
+        raise ValueError(f"no event of {run.id} has a valid time")
+    return max(valid, default=0.0)
+
+
+def _is_valid(time: Any) -> bool:
+    """Return whether a value can be the time of an event, in seconds since its run began."""
+    return isinstance(time, int | float) and not isinstance(time, bool) and 0 <= time < _ENDLESS

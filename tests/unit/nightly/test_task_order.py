@@ -52,7 +52,7 @@ def record(tmp_path):
 
 def order(record, *pairs):
     """Return what runs each arm once, and what runs full counts, in order."""
-    once, full = tasks(pairs, past_runs(record.results))
+    once, full = tasks(pairs, past_runs(record.results, print))
     return [task.pair.key for task in once], [task.pair.key for task in full]
 
 
@@ -87,7 +87,7 @@ def test_without_results_the_lab_that_an_experiment_names_comes_first(record):
 )
 def test_results_of_other_files_or_of_hardware_do_not_count(record, changes):
     record(LUMION, 3, 10, **changes)
-    once, full = tasks([LUMION], past_runs(record.results))
+    once, full = tasks([LUMION], past_runs(record.results, print))
     assert (once[0].last, full[0].last) == ("", "")
 
 
@@ -98,42 +98,60 @@ def test_a_corrupt_record_hides_no_other(record):
     for day, name in enumerate(("events.jsonl", "lab.yaml", "plan.json", "summary.json"), 20):
         spoilt = record(FAULTS, day, 1)
         (spoilt / name).unlink()
-        os.mkfifo(spoilt / name)  # nobody ever writes into it
+        os.mkfifo(spoilt / name)  # without a writer
     record(LUMION, 3, 1)
-    assert "lumion" in [past.experiment for past in past_runs(record.results)]
+    assert "lumion" in [past.experiment for past in past_runs(record.results, print)]
+
+
+@pytest.mark.parametrize("time", ['"12"', "null", "true", "[3]", "1e999", "1" + 400 * "0"])
+def test_an_event_without_a_valid_time_does_not_hide_its_run(record, time):
+    events = record(LUMION, 3, 1, seconds=20.0) / "events.jsonl"
+    events.write_text(f'{{"t": 0}}\n{{"t": {time}}}\n{{"t": 20.0}}\n{{"t": {time}}}\n')
+    said = []
+    (past,) = past_runs(record.results, said.append)
+    assert past.seconds == 20.0
+    assert said == [f"2 events of {past.run} without a valid time left out"]
+
+
+def test_a_run_of_which_no_event_has_a_valid_time_is_left_out(record):
+    events = record(LUMION, 3, 1) / "events.jsonl"
+    events.write_text('{"t": "late"}\n')
+    said = []
+    assert past_runs(record.results, said.append) == []
+    assert len(said) == 1
 
 
 def test_the_expected_duration_of_a_run_is_its_last_one(record):
     record(LUMION, 3, 1, seconds=20.0)
-    once, full = tasks([LUMION], past_runs(record.results))
+    once, full = tasks([LUMION], past_runs(record.results, print))
     assert (once[0].seconds, once[0].basis) == (pytest.approx(30.0), "same")
     assert (full[0].seconds, full[0].basis) == (pytest.approx(246.0), "fewer")
     assert full[0].after_once(99.0) == full[0]
     record(LUMION, 4, 10, seconds=100.0)
-    assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(126.0)
+    assert tasks([LUMION], past_runs(record.results, print))[1][0].seconds == pytest.approx(126.0)
 
 
 def test_a_run_that_was_cut_short_takes_longer_than_that(record):
     record(LUMION, 3, 1, seconds=20.0)
     record(LUMION, 4, 10, seconds=1000.0, outcome="aborted")
-    assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(2406.0)
+    assert tasks([LUMION], past_runs(record.results, print))[1][0].seconds == pytest.approx(2406.0)
 
 
 def test_an_aborted_run_is_a_result_but_gives_no_duration(record):
     record(LUMION, 3, 1, seconds=1.0, outcome="error")
-    once, _ = tasks([LUMION], past_runs(record.results))
+    once, _ = tasks([LUMION], past_runs(record.results, print))
     assert once[0].last and once[0].basis == "nothing" and once[0].seconds > 60
 
 
 def test_a_lab_without_runs_is_expected_to_take_as_long_as_others(record):
     record(LUMION, 3, 1, seconds=20.0)
-    once, full = tasks([SERIAL], past_runs(record.results))
+    once, full = tasks([SERIAL], past_runs(record.results, print))
     assert (once[0].seconds, once[0].basis) == (pytest.approx(30.0), "nothing")
     assert full[0].seconds == pytest.approx(246.0)
 
 
 def test_without_results_one_trial_of_each_arm_estimates_the_duration(record):
-    _, full = tasks([LUMION], past_runs(record.results))
+    _, full = tasks([LUMION], past_runs(record.results, print))
     assert full[0].basis == "nothing" and first_of_full(full, 1e9) is None
     after = full[0].after_once(16.0)
     assert (after.seconds, after.basis) == (pytest.approx(126.0), "fewer")
@@ -142,7 +160,7 @@ def test_without_results_one_trial_of_each_arm_estimates_the_duration(record):
 def test_time_is_reserved_for_the_oldest_full_count_that_fits_the_budget(record):
     record(LUMION, 3, 10, seconds=2000.0)
     record(FAULTS, 4, 6, seconds=100.0)
-    _, full = tasks([LUMION, FAULTS], past_runs(record.results))
+    _, full = tasks([LUMION, FAULTS], past_runs(record.results, print))
     assert first_of_full(full, 1800.0).pair.key == FAULTS.key
     assert first_of_full(full, 7200.0).pair.key == LUMION.key
     assert first_of_full(full, 1.0) is None
