@@ -94,11 +94,24 @@ def _in_order(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: entry["undo"] != "processes")
 
 
+def _undo_orphaned(entries: list[dict[str, Any]]) -> list[str]:
+    """Undo what a dead agent recorded; return what is left.
+
+    Only the network is left alone until every `ip` on this host has ended.
+    """
+    first = next((entry for entry in entries if entry["undo"] == "network"), None)
+    left = []
+    for entry in entries:
+        if entry is first:
+            await_others(_LIMIT)
+        if problem := undo(entry):
+            left.append(problem)
+    return left
+
+
 def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
     entries = _in_order(journal.entries())
-    if act and any(entry["undo"] == "network" for entry in entries):
-        await_others(_LIMIT)
-    left = [problem for entry in entries if (problem := undo(entry))] if act else []
+    left = _undo_orphaned(entries) if act else []
     if act and not left:
         journal.discard()
     else:

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,28 @@ def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> N
     mine.close()
     (found,) = undo_orphaned_journals("run-2", "h0")
     assert found == {"run": "run-1", "host": "h0", "recorded": ["stop"], "left": []}
+    assert not place.exists()
+
+
+def test_ranks_of_a_dead_agent_are_ended_before_any_ip_is_waited_for(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.onhost.agent.undo._LIMIT", 60.0)
+    waits = ["ip", "-c", "input()", "-batch"]
+    with (
+        subprocess.Popen(waits, executable=sys.executable, stdin=subprocess.PIPE) as ip,
+        subprocess.Popen(["sleep", "600"], env={MARK: "run-1/h0/7-1"}) as rank,
+    ):
+        mine = HostJournal("run-1", "h0")
+        mine.record("processes", mark="run-1/h0/7-1")
+        mine.record("network", changes=[])
+        mine.close()
+        undoing = threading.Thread(target=undo_orphaned_journals, args=("run-2", "h0"))
+        undoing.start()
+        rank.wait(30)
+        assert undoing.is_alive()
+        ip.communicate(b"\n")
+    undoing.join()
     assert not place.exists()
 
 
