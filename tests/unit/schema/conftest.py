@@ -208,6 +208,13 @@ def experiment(tmp_path: Path) -> Experiment:
     return load_experiment(_written(tmp_path / "experiment.yaml", EXPERIMENT))
 
 
+@pytest.fixture
+def read_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Lab]:
+    """Return what reads the text of a lab file, which is called `f` in errors."""
+    monkeypatch.chdir(tmp_path)
+    return lambda text: load_lab(_written(Path("f"), text))
+
+
 Refusal = Callable[[str, str], list[str]]
 """Replaces the first text by the second in a valid file and returns all errors, placed in `f`."""
 

@@ -20,29 +20,20 @@ power:
 """
 
 
-@pytest.fixture
-def read(tmp_path):
-    def read(text):
-        (tmp_path / "lab.yaml").write_text(text)
-        return load_lab(tmp_path / "lab.yaml")
-
-    return read
-
-
 def fences(lab):
     return {host: set(lab.fences(host)) for host in lab.hosts}
 
 
-def test_a_lab_without_a_fence_key_permits_only_process_fences(read):
-    lab = read(LAB)
+def test_a_lab_without_a_fence_key_permits_only_process_fences(read_lab):
+    lab = read_lab(LAB)
     assert fences(lab) == {
         **{host: {"process"} for host in ("h0", "h1", "h2")},
         "h3": set(),
     }
 
 
-def test_a_host_inherits_the_fences_of_the_lab_unless_it_limits_them_or_has_no_outlet(read):
-    assert fences(read(LAB + "fence: [power, network, process]\n")) == {
+def test_a_host_inherits_the_fences_of_the_lab_unless_it_limits_them_or_has_no_outlet(read_lab):
+    assert fences(read_lab(LAB + "fence: [power, network, process]\n")) == {
         "h0": {"power", "network", "process"},
         "h1": {"network", "process"},
         "h2": {"process"},
@@ -53,13 +44,13 @@ def test_a_host_inherits_the_fences_of_the_lab_unless_it_limits_them_or_has_no_o
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fence: [network]\n", r"lab.yaml:5:39: .*the lab itself does not permit 'process'"),
-        ("fence: [process, outlet]\n", r"lab.yaml:9:18: .*'outlet'"),
+        ("fence: [network]\n", r"f:5:39: .*the lab itself does not permit 'process'"),
+        ("fence: [process, outlet]\n", r"f:9:18: .*'outlet'"),
     ],
 )
-def test_an_impossible_fence_is_refused_at_its_place(read, text, said):
+def test_an_impossible_fence_is_refused_at_its_place(read_lab, text, said):
     with pytest.raises(FileError, match=said):
-        read(LAB + text)
+        read_lab(LAB + text)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)

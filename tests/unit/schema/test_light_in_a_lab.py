@@ -6,7 +6,6 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import SwitchPort
-from testbed.schema import load_lab
 from testbed.schema.json_schema import json_schema
 
 LAB = """\
@@ -28,19 +27,8 @@ twin: {sensitivity: -20 dBm}
 """
 
 
-@pytest.fixture
-def read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def read(text):
-        (tmp_path / "f").write_text(text)
-        return load_lab("f")
-
-    return read
-
-
-def test_optical_settings_of_a_lab_are_read_from_its_file(read):
-    lab = read(LAB)
+def test_optical_settings_of_a_lab_are_read_from_its_file(read_lab):
+    lab = read_lab(LAB)
     assert lab.hosts["h0"].ports["p0"].launch == -2.0
     assert lab.hosts["h1"].ports["p0"].launch is None, "nobody has said it"
     assert lab.attenuators["voa"].fibres == {1: SwitchPort("ocs", 1), 2: SwitchPort("ocs", 6)}
@@ -76,10 +64,10 @@ def test_optical_settings_of_a_lab_are_read_from_its_file(read):
         ("-20 dBm", "-20 dB", "twin.sensitivity: '-20 dB' is not a power level"),
     ],
 )
-def test_wrong_optical_settings_are_reported_at_their_place(read, old, new, error):
+def test_wrong_optical_settings_are_reported_at_their_place(read_lab, old, new, error):
     assert LAB.count(old) >= 1
     with pytest.raises(FileError) as caught:
-        read(LAB.replace(old, new, 1))
+        read_lab(LAB.replace(old, new, 1))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
@@ -97,10 +85,10 @@ def test_wrong_optical_settings_are_reported_at_their_place(read, old, new, erro
         ("{clock_drift: 900 ppm}", "twin.clock_drift: expected at most 500 ppm, got '900 ppm'"),
     ],
 )
-def test_a_twin_in_which_nothing_can_be_received_is_refused(read, twin, error):
+def test_a_twin_in_which_nothing_can_be_received_is_refused(read_lab, twin, error):
     text = LAB.replace("launch: -2 dBm", "launch: 1 dBm, max_dbm: -3 dBm")
     with pytest.raises(FileError) as caught:
-        read(text.replace("{sensitivity: -20 dBm}", twin))
+        read_lab(text.replace("{sensitivity: -20 dBm}", twin))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 

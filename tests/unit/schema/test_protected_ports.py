@@ -8,7 +8,6 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.fabric.light import LightLimits
-from testbed.schema import load_lab
 
 LAB = """\
 lab: bench
@@ -30,25 +29,14 @@ switches:
 """
 
 
-@pytest.fixture
-def read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def read(text):
-        (tmp_path / "f").write_text(text)
-        return load_lab("f")
-
-    return read
-
-
-def test_power_limits_are_those_of_the_output_ports(read):
-    limits = read(LAB).light_limits()
+def test_power_limits_are_those_of_the_output_ports(read_lab):
+    limits = read_lab(LAB).light_limits()
     assert limits["ocs"] == LightLimits({5: -3.0, 2: 1.0}, frozenset({2, 5, 8}), {}, {2: -2.0})
     assert not limits["other"]
 
 
-def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
-    switches = read(LAB).switches
+def test_a_protected_port_is_not_usable_even_if_it_is_listed(read_lab):
+    switches = read_lab(LAB).switches
     assert switches["ocs"].usable == {1, 2, 4, 5, 6, 8}
     assert switches["other"].usable == frozenset(range(1, 9))
 
@@ -67,15 +55,15 @@ def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
         ("bidi: ocs.2", "bidi: osc.2", "h1.ports.p0.bidi: osc.2 is on no switch of this lab"),
     ],
 )
-def test_wrong_protections_are_reported_at_their_place(read, old, new, error):
+def test_wrong_protections_are_reported_at_their_place(read_lab, old, new, error):
     with pytest.raises(FileError) as caught:
-        read(LAB.replace(old, new, 1))
+        read_lab(LAB.replace(old, new, 1))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
-def test_unused_light_gets_the_idle_circuit_of_the_lab(read):
+def test_unused_light_gets_the_idle_circuit_of_the_lab(read_lab):
     text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 6, 4: 8}")
-    assert read(text).light_limits()["ocs"].safe == {1: 6, 4: 8}
+    assert read_lab(text).light_limits()["ocs"].safe == {1: 6, 4: 8}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +80,6 @@ def test_unused_light_gets_the_idle_circuit_of_the_lab(read):
         ("{2: 5}", "ocs.safe.2: ocs.5 bears -3 dBm, and the source of 2 sends -2 dBm; write `lau"),
     ],
 )
-def test_an_impossible_idle_circuit_is_reported_at_its_place(read, safe, error):
+def test_an_impossible_idle_circuit_is_reported_at_its_place(read_lab, safe, error):
     with pytest.raises(FileError, match=re.escape(error)):
-        read(LAB.replace("keep_alive: [2, 5, 8]", f"safe: {safe}"))
+        read_lab(LAB.replace("keep_alive: [2, 5, 8]", f"safe: {safe}"))
