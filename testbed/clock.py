@@ -33,7 +33,7 @@ def utc() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment on the monotonic clock after which nobody waits any more.
+    """A moment on the monotonic clock after which a wait ends.
 
     Deadlines are passed down instead of durations, so that a chain of waits shares one budget.
     """
@@ -50,7 +50,7 @@ class Deadline:
         return Deadline(min(self.at, now() + seconds))
 
     def later(self, seconds: float) -> Deadline:
-        """Return a deadline `seconds` after this one, for whoever waits for one that keeps it."""
+        """Return a deadline `seconds` after this one, to wait for what keeps this one."""
         return Deadline(self.at + seconds)
 
     @property
@@ -68,7 +68,7 @@ def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T]
     """Return what a call returns that may wait for ever, as for a name service that is silent.
 
     Raise its error, or TimeoutError when the deadline passes first. Then the call goes on in a
-    thread of its own, which keeps nobody from ending, and what it returns too late is discarded,
+    thread of its own, which keeps no process alive, and what it returns too late is discarded,
     as is what it returns to a wait that a signal has ended.
     """
     from concurrent.futures import Future
@@ -92,6 +92,6 @@ def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T]
         if not call.done():
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         return call.result()
-    except BaseException:  # a signal, too, ends the wait, and nobody takes the result any more
+    except BaseException:  # a signal, too, ends the wait: the result is not taken
         call.add_done_callback(discard_late)
         raise

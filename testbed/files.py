@@ -1,6 +1,6 @@
 """Files that others may have written: opened without waiting, read within limits.
 
-A directory of records, a lab file or a card may come from anybody, and may hold a FIFO, a link to
+A directory of records, a lab file or a card may come from any user, and may hold a FIFO, a link to
 another file, /dev/zero, or JSON a million levels deep. Every reader of such files goes through
 here: only regular files are read, none beyond its limit; inside directories of records no link is
 followed, and what is written there is written under a fresh name and put in place.

@@ -57,8 +57,8 @@ class Kind:
     """For a driver: whose boxes it drives, where one may answer under several names or in several
     languages; among them a serial number comes once. Empty: maker and model, as a box says them."""
     whole: bool = False
-    """For a driver of a switch: whether a change of one circuit may move others, so that nobody
-    can share it."""
+    """For a driver of a switch: whether a change of one circuit may move others, so that it
+    cannot be shared."""
     element: Callable[[Any], str] | None = None
     """For a driver of one of several elements behind a controller: by its options, which one.
     They share a resource, each is leased alone, and a driver is made `beside` the one before."""
@@ -172,7 +172,7 @@ MAX_NAMED = 100
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return the half sentence that helps somebody who misspelt a name."""
+    """Return the half sentence that helps with a misspelt name."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -15,7 +15,7 @@ from testbed.analysis.straggler import find_straggler
 from testbed.events import Event
 
 LIBRARIES = ("gloo", "nccl")
-"""Algorithms that are somebody else's AllReduce."""
+"""Algorithms that are a library's own AllReduce."""
 
 _HEADERS = 66
 """Bytes of a frame that are no payload: Ethernet 14, IPv4 20, TCP with time stamps 32."""
@@ -65,7 +65,7 @@ def collective_values(
 ) -> dict[str, float | str]:
     """Return the metrics of a trial's collectives, of those after the trial's fault took effect.
 
-    Medians over the runs; a run that not every rank reported, or on a clock that nobody measured,
+    Medians over the runs; a run that not every rank reported, or on a clock that was not measured,
     is left out. What compares algorithms is about the largest size.
     """
     if ranks < 2:

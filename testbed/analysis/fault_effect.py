@@ -36,7 +36,7 @@ class Disturbance:
     is_held: bool
     """It is taken back after a time, whatever the job does; else it stays until a recovery."""
     noticed: Sequence[Instant] = ()
-    """When anybody noticed anything of it."""
+    """When an observer noticed anything of it."""
     lost: Sequence[Instant] = ()
     """When ports lost their carrier."""
     restored: Sequence[Instant] = ()
@@ -157,7 +157,7 @@ def _hit(
 def _first(
     disturbance: Disturbance, hit: Sequence[_Span], longest: Mapping[str, float]
 ) -> Instant | None:
-    """Return the first observation: of somebody, or of a step that does not end in its time."""
+    """Return the first observation: by an observer, or of a step that does not end in its time."""
     seen = list(disturbance.noticed)
     for span in hit[:1]:
         late = longest.get(span.kind)

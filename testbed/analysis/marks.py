@@ -169,7 +169,7 @@ class MarkFinder:
         return Instant.exactly(event.t)
 
     def fault(self) -> Instant | None:
-        """Return when the fault took effect; None where there was none, or nobody knows."""
+        """Return when the fault took effect; None where there was none, or it is not known."""
         for event in self._events:
             if event.kind == "fault.inject":
                 return self._injected(event)

@@ -85,7 +85,7 @@ _ROUNDED_UP = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a row. `wrong` values were counted, or None where nobody checked."""
+    """One half of a row. `wrong` values were counted, or None where they were not checked."""
 
     time: float
     """Seconds of one collective; of the CPU where the program says so."""

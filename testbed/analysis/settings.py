@@ -24,7 +24,7 @@ class Profile:
     settle: float
     link_up: float
     link_up_reported: bool
-    """Else it is that of the run, as nobody has reported one."""
+    """Else it is that of the run, as none is reported."""
     source: str
     predicted: Mapping[str, float] = field(default_factory=dict)
     """By arm, the median of the recovery times that the model expects, in seconds."""

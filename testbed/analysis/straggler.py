@@ -25,7 +25,7 @@ class Straggler:
 
 
 def find_straggler(arrivals: Sequence[Mapping[int, Instant]]) -> Straggler | None:
-    """Return the persistent straggler of some collectives; None where nobody was clearly last.
+    """Return the persistent straggler of some collectives; None where no rank was clearly last.
 
     `arrivals` are the ranks' arrivals at each. A rank was clearly last where no error of the clocks
     could have made it so. Were all ranks alike, each would be last with a chance of one in n, every

@@ -47,7 +47,7 @@ class Probe:
         if can.positions or can.mesh:
             raise UsageError(
                 "a switch that moves as a whole has no spare ports to probe",
-                hint="probe it when nobody uses it, by hand",
+                hint="probe it when no run uses it, by hand",
             )
         right = len(set(ingress)) == len(set(egress)) == 2
         if not (right and set(ingress) <= can.ingress and set(egress) <= can.egress):

@@ -107,7 +107,7 @@ class Crossbar:
             raise BusyError(
                 f"{self.name} holds circuits already on ports that are wanted: "
                 f"{self._ours.named(foreign)}",
-                hint="wait for whoever made them, or take them down with "
+                hint="wait for their owner, or take them down with "
                 f"`{typed('switch', self.name, 'disconnect', *_all(foreign))}`",
             )
         self.start = self._ours.shown = found

@@ -204,6 +204,6 @@ def _explained(host: str, target: str, error: Exception) -> HostError:
 def changed_hint(where: Server) -> str:
     """Return what to do about a server that shows another key than it did."""
     return (
-        "its key has CHANGED: somebody may sit between; if you know why, remove the old one with "
-        f"`ssh-keygen -R {where.name}` and accept the new one"
+        "its key has CHANGED: another machine may sit between; if you know why, remove the old one "
+        f"with `ssh-keygen -R {where.name}` and accept the new one"
     )

@@ -57,7 +57,7 @@ COMMANDS = {
     "lock": CommandEntry("Lease parts of a lab by hand.", ("leases",)),
     "unlock": CommandEntry("Give leases back, with --force those of others.", ("leases",)),
     "nightly": CommandEntry("Run every experiment on the twin of every lab it fits.", ("nightly",)),
-    "clean": CommandEntry("Delete old runs that nobody needs.", ("cleaning",)),
+    "clean": CommandEntry("Delete old runs that are not needed.", ("cleaning",)),
     "recover": CommandEntry("Take back what killed runs left changed.", ("recovering",)),
 }
 """Every command, in the order of `testbed --help`."""

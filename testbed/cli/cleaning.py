@@ -66,7 +66,7 @@ def _needed(run: RunDirectory) -> str:
         if not run.summary.exists() and _seconds_since(run) < _QUIET:
             return "it has no summary yet, and wrote something within the last hour"
     except (OSError, UnsafeError) as error:
-        return f"nobody knows what it left changed: {error}"
+        return f"it is not known what it left changed: {error}"
     return ""
 
 

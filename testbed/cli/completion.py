@@ -21,7 +21,7 @@ COMPLETE_VARIABLE = "_TESTBED_COMPLETE"
 """Set by a shell that asks for completions."""
 
 _MOST_PORTS = 4096
-"""That a switch has, whatever a file says that nobody has checked yet."""
+"""That a switch has, whatever a file says that was not checked yet."""
 
 _INSTRUMENTS = ("switches", "power", "attenuators", "meters")
 """The sections of a lab file that name them."""

@@ -49,7 +49,7 @@ def discover(
         _print_block(devices, found)
         if not places:
             example = f"testbed discover {devices[0] if devices else '192.0.2.10'}"
-            print(f"# nobody was asked; name addresses and serial devices, such as: {example}")
+            print(f"# no address was asked; name addresses and serial devices, such as: {example}")
         elif not found:
             print("# nothing answered")
     return EXIT_PASSED if found or not places else EXIT_LAB

@@ -90,7 +90,7 @@ def _spellings(path: Path) -> list[Path]:
 def _names(directories: list[Path]) -> list[str]:
     files: list[Path] = []
     for place in directories:
-        with suppress(OSError):  # nobody's to read, or gone: it names nothing
+        with suppress(OSError):  # not readable, or gone: it names nothing
             files += place.iterdir()
     return sorted({file.stem for file in files if file.suffix in _SUFFIXES})
 

@@ -23,7 +23,7 @@ from testbed.schema import Lab
 from testbed.twin.machine import TWIN_VARIABLE
 
 _LONGEST = 90 * 86400.0
-"""Seconds for which somebody may keep others off: nothing is held for ever."""
+"""Seconds for which a lock may keep others off: nothing is held for ever."""
 
 Resources = Annotated[
     list[str],
@@ -58,7 +58,7 @@ def who(lab: LabOption = "", twin: TwinOption = "", json: JsonOption = False) ->
 @app.command(epilog="Example: testbed lock ocs.1 ocs.17 h0 --lab rack --reason cleaning --for 2h")
 def lock(
     resource: Resources,
-    reason: Annotated[str, typer.Option(help="Why, for whoever wants them meanwhile.")],
+    reason: Annotated[str, typer.Option(help="Why, for users who want them meanwhile.")],
     for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long, as 2h or 30min.")],
     lab: LabOption = "",
     twin: TwinOption = "",
@@ -82,7 +82,7 @@ def unlock(
     lab: LabOption = "",
     twin: TwinOption = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Take them from whoever has them; written down.")
+        bool, typer.Option("--force", help="Take them from their holder; this is recorded.")
     ] = False,
 ) -> int:
     """Give back what you locked by hand, or take from others what they hold; a run ends then."""
@@ -93,7 +93,7 @@ def unlock(
     for claim in hit:
         print(f"unlocked: {format_resources(claim.resources)}, {claim.holder}")
     if not hit:
-        print("nobody has leased that")
+        print("there is no lease of that")
     return 0
 
 

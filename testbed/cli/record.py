@@ -185,7 +185,7 @@ def read_again(directory: RunDirectory, *, show: bool) -> Summary:
     """Compute everything from the event log, write it, and print the last page when asked to.
 
     Raise UsageError, in one sentence, where the events are not as a run writes them: the record
-    may be damaged, or somebody else's.
+    may be damaged, or another program's.
     """
     with report_damage(directory):
         with waiting("computing the numbers", sys.stderr):
@@ -222,7 +222,7 @@ def report_damage(*directories: RunDirectory) -> Iterator[None]:
         names = " or ".join(str(directory.path) for directory in directories)
         raise UsageError(
             f"the record in {names} is not as a run writes it: {_told(error)}",
-            hint="if `run` wrote it, and nobody has changed it, report this as a bug",
+            hint="if `run` wrote it, and it was not changed since, report this as a bug",
         ) from error
 
 

@@ -277,7 +277,7 @@ def _recoveries(dead: CrashedRun) -> list[RecoverAttempt]:
 
     try:
         return recoveries(list(read_events(dead.directory.events)))
-    except Exception:  # it may hold anything; whoever needs it is told where it is broken
+    except Exception:  # it may hold anything; its readers say where it is broken
         return []
 
 

@@ -117,7 +117,7 @@ def _change(
     from testbed.record.journal import has_entries
 
     verbs = {"connect": box.connect, "disconnect": box.disconnect, "apply": box.apply}
-    # Nobody wants a circuit that is half made.
+    # A circuit must not stay half made.
     with record as run, defer_signals(partial(has_entries, run.journal)):
         made = verbs[action](circuits, run)
     if made.moved is None:

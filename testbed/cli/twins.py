@@ -56,7 +56,7 @@ def up(
         box = sandbox.start(name, path, set_, log=registry.log_file(name))
     try:
         registry.register(box, path, found.lab)
-    except BaseException:  # a signal, say: nobody would know its name
+    except BaseException:  # a signal, say: its name would not be known
         box.end()
         raise
     print(name)

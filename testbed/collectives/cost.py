@@ -47,7 +47,7 @@ class Cost:
 
     total: float
     exposed: float
-    """What comes after the last rank has arrived: the time that nobody could have hidden."""
+    """What comes after the last rank has arrived: the time that nothing could have hidden."""
     early: float
     """When the straggler could first take part, were it there: what its delay can hide."""
     reconfigurations: int
@@ -61,7 +61,7 @@ def cost(
 
     `late` says which ranks arrive after the others, and by how many seconds. No circuit is lit
     before; where re-pointing costs nothing, it is not counted. Raise ValueError for a size below 0,
-    ranks that there are not, delays that are none, and a round in which nobody sends.
+    ranks that there are not, delays that are none, and a round without sends.
     """
     arrivals = arrivals_of(schedule, late)
     timed = list(_timed(schedule, size, links))
@@ -136,10 +136,10 @@ def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64
     """Return the bytes of each send of a round, where the first chunks are longer by one.
 
     `size` is what a rank has: all chunks, but of an all-to-all the n that are its own. Raise
-    ValueError where nobody sends, and for a size below 0.
+    ValueError where no rank sends, and for a size below 0.
     """
     if not len(step):
-        raise ValueError(f"{schedule.name} has a round in which nobody sends anything")
+        raise ValueError(f"{schedule.name} has a round in which no rank sends anything")
     if size < 0:
         raise ValueError(f"a buffer has 0 bytes or more, not {size}")
     of_a_rank = schedule.ranks if schedule.collective == "all-to-all" else schedule.chunks

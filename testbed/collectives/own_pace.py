@@ -1,4 +1,4 @@
-"""What a schedule costs by the α-β model where ranks wait for nobody but their peers.
+"""What a schedule costs by the α-β model where ranks wait for their peers only.
 
 In `cost` a round begins when the one before has ended everywhere. Ranks on hosts go on as soon as
 they can: one sends when it is through with what it has sent and received before, and receives the

@@ -171,7 +171,7 @@ def from_json(data: Mapping[str, Any]) -> Schedule:
     rounds = []
     for number, rows in enumerate(data["rounds"]):
         if not rows:
-            raise ValueError(f"in round {number}, nobody sends anything")
+            raise ValueError(f"in round {number}, no rank sends anything")
         rounds.append(Round.of(_send(row, empty.ranks, empty.chunks) for row in rows))
     return replace(empty, rounds=tuple(rounds))
 

@@ -35,9 +35,9 @@ class Problem:
 
 
 def misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
-    """Return the sends of a round that are none, or that nobody sends in it."""
+    """Return the sends of a round that are none, or that there are none in it."""
     if not len(step):
-        return [Problem("shape", number, "nobody sends anything")]
+        return [Problem("shape", number, "no rank sends anything")]
     ranks, chunks = schedule.ranks, schedule.chunks
     ends = np.stack([step.source, step.destination])
     wrong = (step.source == step.destination) | (ends < 0).any(axis=0) | (ends >= ranks).any(axis=0)

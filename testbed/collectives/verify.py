@@ -3,9 +3,9 @@
 Knows nothing of how schedules are made. What a rank holds of a chunk is the set of ranks whose
 contribution is in it: a reduce must join sets that have nothing in common, a copy must bring
 something, and in the end every rank that is to have a chunk must have it from all. A second pass,
-backwards, finds sends whose outcome nobody uses.
+backwards, finds sends whose outcome no rank uses.
 
-In a schedule without problems no send can be left out. What it brings reaches somebody who needs
+In a schedule without problems no send can be left out. What it brings reaches a rank that needs
 it, on a path without copies in its place. All that joins it on this path has nothing in common with
 it, so did not come from it and is the same without it: in the end it would be missing.
 
@@ -247,7 +247,7 @@ def _unused(schedule: Schedule, wanted: Flags) -> list[Problem]:
     for number in reversed(range(len(schedule.rounds))):
         pieces = _Pieces.of(schedule.rounds[number])
         matters = used[pieces.destination, pieces.chunk]
-        found += pieces.named(number, ~matters, "unused", "where nobody ever uses it")
+        found += pieces.named(number, ~matters, "unused", "where it is never used")
         replaced = ~pieces.reduces
         used[pieces.destination[replaced], pieces.chunk[replaced]] = False
         used[pieces.source[matters], pieces.chunk[matters]] = True

@@ -60,7 +60,7 @@ class Card:
     """What a probe found out about one switch."""
 
     label: str
-    """`measured-hw`, `measured-twin`, or `synthetic` for what nobody has measured."""
+    """`measured-hw`, `measured-twin`, or `synthetic` for what was not measured."""
     made: str
     """When, in UTC."""
     driver: str

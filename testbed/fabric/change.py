@@ -36,7 +36,7 @@ class Change:
     removes: State
     adds: State
     disturbs: Pairs = frozenset()
-    """What changes or goes dark for a moment although nobody asked for it."""
+    """What changes or goes dark for a moment although the change does not name it."""
 
     def __bool__(self) -> bool:
         return bool(self.removes or self.adds)

@@ -138,7 +138,7 @@ class LightLimits:
     def _most(
         self, ingress: int, reading: Reading, can: Capabilities, returns: float
     ) -> float | None:
-        """Return the most that can leave the switch of a source's light; None: nobody knows."""
+        """Return the most that can leave the switch of a source's light; None: it is not known."""
         if reading.dbm is not None:
             return reading.dbm + can.monitor_error + returns - can.least_loss
         if reading.light is Light.NOT_MEASURED or ingress not in self.launch:
@@ -159,7 +159,7 @@ _UNKNOWN = {
     ),
     Light.NOT_MEASURED: (
         "what enters at port {} is not measured",
-        "lead it to a port that has a monitor; a `launch` that nobody can look at does not do",
+        "lead it to a port that has a monitor; a `launch` that no monitor can check does not do",
     ),
 }
 """What is said of light of which nothing is known, and what would settle it."""

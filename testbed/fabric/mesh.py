@@ -78,7 +78,7 @@ class Mesh:
 
     `ingress` are the ports 1…N in this order, `egress` the ports N+1… . Where both are the same,
     ports are reciprocal: a host sends and receives through one port, and one route joins a pair.
-    `setting` is how the cells stand as far as anybody knows; None when nobody does.
+    `setting` is how the cells stand as far as it is known; None when it is not.
     """
 
     cells: tuple[Cell, ...]
@@ -88,7 +88,7 @@ class Mesh:
     stuck: Mapping[int, Gate] = field(default_factory=dict)
     """Cells that do not move, and how they stand."""
     losses: tuple[tuple[float, float], ...] = ()
-    """What each cell takes from light in bar and in cross, in dB; empty when nobody knows."""
+    """What each cell takes from light in bar and in cross, in dB; empty when it is not known."""
     numbers: tuple[int, ...] = ()
     """What the device calls each cell; empty when it counts from 0 as we do."""
 

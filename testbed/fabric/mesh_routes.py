@@ -2,7 +2,7 @@
 
 This replaces the integer program of PipSwitch (arXiv 2501.18136) where an answer is needed at once;
 it can miss a routing that `mesh_exact` would find. Light of unused ports is led to unused external
-ports: a mesh is never dark, and what is not led away may come out where nobody asked for it.
+ports: a mesh is never dark, and what is not led away may come out at any other.
 """
 
 from __future__ import annotations

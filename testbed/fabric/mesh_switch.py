@@ -1,6 +1,6 @@
 """A precomputed mesh configuration: settings of a photonic mesh for a list of matchings, hashed.
 
-Whoever loads one does not rely on the router that made it: light is traced through every setting.
+Loading one does not rely on the router that made it: light is traced through every setting.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Goal:
 
     target: State
     others: State
-    """What somebody else has on these ports: it stays."""
+    """What other owners have on these ports: it stays."""
     missing: State
     """What was there before the run and cannot be had again, for those others are in the way."""
     instead: State

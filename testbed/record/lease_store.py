@@ -93,7 +93,7 @@ class Ledger:
         )
 
     def revocations(self, token: str) -> str:
-        """Return who took something from a claim, as a sentence; empty when nobody did."""
+        """Return who took something from a claim, as a sentence; empty when nothing was taken."""
         statement = "SELECT by_whom, at, what FROM testbed_forced WHERE token = ? ORDER BY at"
         rows = self._connection.execute(statement, (token,)).fetchall()
         return "; ".join(f"{by} took {what} at {at}" for by, at, what in rows)

@@ -39,7 +39,7 @@ class Leases(ClaimRegistry):
     def take_over(self, run: RunDirectory, reason: str, needed: Iterable[Resource] = ()) -> Lease:
         """Lease to this process all that a dead run had, and what of it was lost since.
 
-        Raise BusyError while that run lives, or when somebody else has what is `needed` by now. So
+        Raise BusyError while that run lives, or when another run has what is `needed` by now. So
         two never recover one run at the same time. All is released with this lease.
         """
         claim = self._new_claim(os.getpid(), run, reason, needed)

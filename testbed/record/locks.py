@@ -24,13 +24,13 @@ SHARED = Path("/var/tmp/testbed")  # noqa: S108 - shared on purpose, as `/tmp` i
 """The directory for lock files of all users of this machine; it outlasts a reboot."""
 
 _ANY_SIZE = 1 << 62
-"""Bytes of a liveness file: every user may append to one, and nobody reads it."""
+"""Bytes of a liveness file: every user may append to one, and it is not read."""
 
 
 def make_shared(directory: Path, *, sticky: bool = True) -> None:
     """Make a directory where every user of this machine may make files.
 
-    Where it is sticky, as `/tmp` is, nobody removes another's; but Linux refuses to open another
+    Where it is sticky, as `/tmp` is, no user removes another's; but Linux refuses to open another
     user's file with O_CREAT there, which SQLite does.
     """
     try:
@@ -211,7 +211,7 @@ def _safe(resource: str) -> str:
 
 def _owner(descriptor: int) -> dict[str, Any]:
     try:
-        owner = parse_json(os.pread(descriptor, 4096, 0))  # anybody may write there
+        owner = parse_json(os.pread(descriptor, 4096, 0))  # every user may write there
     except ValueError:
         return {}
     return owner if isinstance(owner, dict) else {}

@@ -126,7 +126,7 @@ class RunDirectory:
     def inside(self, name: str) -> Path:
         """Return the path of a file of the run; raise UsageError for a link, which leads outside.
 
-        Whoever reads a record, or adds to it, may not be who made it.
+        The user who reads a record, or adds to it, may not be the one who made it.
         """
         path = self.path / name
         if path.is_symlink():
@@ -176,7 +176,7 @@ def runs(results: Path) -> Iterator[RunDirectory]:
 def foreign(path: Path) -> str:
     """Return why another user could have written a file or a directory; empty where none could.
 
-    A link is as good as what whoever made it wanted it to lead to. What is not there, or cannot be
+    A link leads to whatever the user who made it wants. What is not there, or cannot be
     looked at, is for its reader to say.
     """
     try:
@@ -191,7 +191,7 @@ def foreign(path: Path) -> str:
 
 
 def owner_of(path: Path) -> str:
-    """Return the name of whoever a file or a directory belongs to."""
+    """Return the name of the user to whom a file or a directory belongs."""
     number = path.lstat().st_uid
     try:
         return getpwuid(number).pw_name

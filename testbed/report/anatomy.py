@@ -70,7 +70,7 @@ class Anatomy:
 def split(trial: TrialResult) -> dict[str, float]:
     """Return the seconds of each part of a trial's recovery; they add up to t10 - t0.
 
-    A part whose end the recovery does not have, such as the fencing of nobody when a fibre is
+    A part whose end the recovery does not have, such as fencing when only a fibre is
     relit, is missing, and its time belongs to the next.
     """
     ends = _ends(trial)

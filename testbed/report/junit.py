@@ -93,7 +93,7 @@ def _check(check: CheckResult) -> tuple[Fate, str]:
 
 def _trial(trial: TrialResult) -> tuple[Fate, str]:
     if not trial.valid:
-        return "skipped", f"invalid: {trial.reason or 'nobody but the injector saw the fault'}"
+        return "skipped", f"invalid: {trial.reason or 'no observer but the injector saw the fault'}"
     if trial.job_failed:
         how = "not well at its end" if trial.recovered is None else "not recovered"
         return "failure", f"{how}: {trial.reason}"

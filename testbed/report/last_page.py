@@ -68,7 +68,7 @@ def print_page(
 
 
 def last_lines(run_dir: Path, reason: str, cleanup: str, left: Sequence[str]) -> list[str]:
-    """Return the end of the page of a run whose numbers nobody waited for."""
+    """Return the end of the page of a run whose numbers were not waited for."""
     place = _short(run_dir)
     return [
         *(f"not taken back: {what}" for what in left),

@@ -102,4 +102,4 @@ def _witnesses(arm: Anatomy) -> str:
         f" ({len(after)} of {len(arm.valid)})"
         for source, after in seen.items()
     ]
-    return ", ".join(rows) or "nobody"
+    return ", ".join(rows) or "no observer"

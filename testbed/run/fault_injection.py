@@ -120,7 +120,7 @@ class FaultInjection:
         """Wait a moment for an observer of the fault; the record notes it when there is none."""
         limit = Deadline.after(_RECEIPT_LIMIT)
         if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
-            self._log.append("note", "receipt", text="nobody but the injector saw the fault")
+            self._log.append("note", "receipt", text="no observer but the injector saw the fault")
 
     def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> None:
         """Write down what happened to the fault; it counts for what the job does then."""

@@ -30,7 +30,7 @@ class Switch(Driven):
     keep_alive: PortNumbers = frozenset()
     """The egress ports that are never left without the light they have."""
     safe: Mapping[Channel, Annotated[int, Field(ge=1)]] = {}
-    """By ingress, the egress that its light rests on while nobody uses the two."""
+    """By ingress, the egress that its light rests on while no circuit uses the two."""
     identity: str | None = None
     """The serial number that must answer."""
 
@@ -66,7 +66,7 @@ class PowerMeter(Driven):
 
 
 class PacketSwitch(StrictModel):
-    """An electrical packet switch, which nobody commands: all its ports reach each other."""
+    """An electrical packet switch, which is not commanded: all its ports reach each other."""
 
     ports: PortNumbers
     """The ports that hosts may be plugged into."""

@@ -201,7 +201,7 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
 
 
 def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
-    """Find light that rests on a receiver with a limit although nobody says that it bears it."""
+    """Find light that rests on a receiver with a limit although no `launch` is within it."""
     for name, light in limits.items():
         for ingress, egress in light.beams(light.safe):
             most, sent = light.max_dbm[egress], light.launch.get(ingress)

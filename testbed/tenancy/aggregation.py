@@ -53,7 +53,7 @@ class Sum:
     @classmethod
     def of(cls, client: str, values: Values, weight: int) -> Sum:
         """Return the sum of one client's update."""
-        with np.errstate(over="ignore"):  # whoever adds it looks whether it is finite
+        with np.errstate(over="ignore"):  # whether it is finite is looked at when it is added
             return cls(values * weight, weight, frozenset((client,)))
 
     def plus(self, other: Sum) -> Sum:

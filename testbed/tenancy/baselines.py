@@ -11,7 +11,7 @@ from testbed.tenancy.attributes import Attributes, Constraints, is_eligible
 
 
 class SelectionPolicy(Protocol):
-    """A policy of role `baseline`: what a client does for which nobody decides."""
+    """A policy of role `baseline`: what a client does for which no scheduler decides."""
 
     for_good: bool
     """Whether a client chooses once, among all jobs there will be, and not at each attempt."""

@@ -41,7 +41,7 @@ class Job:
     public: Constraints
     """What is matched with the attributes that clients tell."""
     private: Constraints
-    """What each client compares with attributes that it tells nobody."""
+    """What each client compares with attributes that it keeps to itself."""
     rounds: int
     """Rounds that it expects to need; nothing ends it after them."""
     registered: float

@@ -64,7 +64,7 @@ class SimulatedClient:
         """Return the beginning and end of the next session that ends after `now`.
 
         A session that lasts until the period is over goes on in the next where that begins with
-        one. None: it is never available again. Whoever is always available has one that never ends.
+        one. None: it is never available again. For one that always is it never ends.
         """
         if not self._spans:
             return None

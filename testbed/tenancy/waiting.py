@@ -1,6 +1,6 @@
 """Simulated clients that wait for a job: each asks again every few seconds, in its own rhythm.
 
-Most of that asking is in vain and changes nothing. So nobody asks while there is nothing to be had;
+Most of that asking is in vain and changes nothing. So none asks while there is nothing to be had;
 when there is, clients ask in the order and at the instants at which their rhythm has it.
 """
 

@@ -279,7 +279,7 @@ class TestEveryReply:
         switch, line = calient
         line.then((listing(4)[0], done(3, b"late") + listing(4, row(A, B))[1]))
         assert switch.state(soon()) == {1: 6}
-        assert ("note", b"nobody waits for the tag 3") in script.trace
+        assert ("note", b"no command waits for the tag 3") in script.trace
 
     def test_a_long_answer_comes_in_blocks_with_alarms_between_them(self, calient):
         switch, line = calient

@@ -88,7 +88,7 @@ class Tl1Line:
         if isinstance(incoming, Alarm):
             self._note(f"alarm {incoming.severity}: {incoming.words}")
         else:
-            self._note(f"nobody waits for the tag {incoming.ctag}")
+            self._note(f"no command waits for the tag {incoming.ctag}")
 
     def _note(self, words: str) -> None:
         self._tracer("note", words.encode("ascii"))

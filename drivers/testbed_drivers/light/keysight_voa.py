@@ -93,7 +93,7 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
                     f"was told {decibels:g} dB on channel {channel}, reported no error, "
                     f"but shows {shown:g} dB",
                     reply=f"{shown}",
-                    hint="look at its front panel; somebody may use it by hand",
+                    hint="look at its front panel; it may be in use by hand",
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_POLL)

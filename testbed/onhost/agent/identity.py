@@ -100,7 +100,7 @@ class IdentityPort:
                 return {}, sender
             return json.loads(text), sender
         except (ValueError, TypeError, KeyError, RecursionError):
-            return {}, sender  # anybody can send us anything
+            return {}, sender  # any host can send us anything
 
     def _proof(self, text: str) -> str:
         return hmac.new(self._token.encode(), text.encode(), "sha256").hexdigest()

@@ -185,7 +185,7 @@ def _files() -> list[Path]:
 
 
 def _create(place: Path, header: dict[str, Any]) -> tuple[Path, int]:
-    """Make a locked file that holds the header before anybody can see it."""
+    """Make a locked file that holds the header before another process can see it."""
     path = place / f"{header['pid']}-{header['born']}.jsonl"
     draft = path.with_suffix(".new")
     for is_last in (False, True):
@@ -226,7 +226,7 @@ def _append(descriptor: int, entry: dict[str, Any]) -> None:
 
 
 def _is_ours(place: Path) -> bool:
-    """Tell whether a directory is there and nobody else could have written in it."""
+    """Tell whether a directory is there and no other user could have written in it."""
     try:
         found = place.lstat()
     except OSError:

@@ -148,7 +148,7 @@ class RankProcess:
         return gone
 
     def _is_silent(self) -> bool:
-        """Tell whether nobody holds the rank's standard error, as the supervisor of a program does.
+        """Tell whether no process holds the rank's standard error, as a program's supervisor does.
 
         It closes it when nothing is left of the program; that may take a moment.
         """

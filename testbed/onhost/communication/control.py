@@ -94,7 +94,7 @@ class Control:
 
     @property
     def has_command(self) -> bool:
-        """Tell whether a command has come that nobody has taken yet."""
+        """Tell whether a command has come that was not taken yet."""
         return not self._commands.empty()
 
     def emit(self, event: str, mono: float | None = None, **fields: Any) -> None:

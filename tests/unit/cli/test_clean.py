@@ -47,7 +47,7 @@ def test_a_run_with_an_unreadable_journal_is_kept(tmp_path, capsys):
     run.journal.write_text("no entry\n{}\n")
     assert clean(tmp_path, "--keep", "0") == 0
     assert left(tmp_path) == [run.id]
-    assert "nobody knows what it left changed" in capsys.readouterr().out
+    assert "it is not known what it left changed" in capsys.readouterr().out
 
 
 def test_a_running_run_and_latest_are_kept(tmp_path):

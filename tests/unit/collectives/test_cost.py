@@ -204,7 +204,7 @@ def test_an_invalid_delay_is_refused(
 def test_a_round_without_sends_and_a_size_below_nothing_are_refused(
     price: Callable[..., object],
 ) -> None:
-    with pytest.raises(ValueError, match="made has a round in which nobody sends anything"):
+    with pytest.raises(ValueError, match="made has a round in which no rank sends anything"):
         price(one([Send(0, 1, 0, "copy")], []), 1, BYTES)
     with pytest.raises(ValueError, match="a buffer has 0 bytes or more, not -1"):
         price(ring(4), -1, BYTES)

@@ -113,7 +113,7 @@ def test_an_unknown_collective_is_refused() -> None:
         ({"straggler": "last"}, "the straggler 'last' is none of 4 ranks"),
         ({"straggler": True}, "the straggler True is none of 4 ranks"),
         ({"root": 0}, "all-reduce of 4 ranks with the root 0"),
-        ({"rounds": [[]]}, "in round 0, nobody sends anything"),
+        ({"rounds": [[]]}, "in round 0, no rank sends anything"),
         ({"rounds": [[[0, 1, 0, 1]]]}, "is no send among 4 ranks"),
         ({"rounds": [[[0.0, 1, 0, 1, "copy"]]]}, "is no send among 4 ranks"),
         ({"rounds": [[7]]}, "7 is no send among 4 ranks"),

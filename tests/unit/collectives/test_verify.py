@@ -199,7 +199,7 @@ def test_a_send_whose_data_is_never_used_is_reported() -> None:
     assert not problems(along([Send(0, 2, 0, "copy")]))
     aside = along([Send(0, 1, 0, "copy")], [Send(0, 2, 0, "copy")])
     assert only(aside) == Problem(
-        "unused", 0, "rank 0 sends chunk 0 to rank 1, where nobody ever uses it"
+        "unused", 0, "rank 0 sends chunk 0 to rank 1, where it is never used"
     )
 
 
@@ -240,4 +240,4 @@ def test_two_peers_of_a_rank_once_the_straggler_is_there_are_refused() -> None:
 
 
 def test_a_round_without_sends_is_refused() -> None:
-    assert str(only(of([Send(0, 1, 0, "reduce")], []))) == "in round 1, nobody sends anything"
+    assert str(only(of([Send(0, 1, 0, "reduce")], []))) == "in round 1, no rank sends anything"

@@ -191,7 +191,7 @@ def check(reading, **launch):
         (NOT_CONNECTED, {}, "port 1 is measured in a circuit only", "write its `launch`"),
         (NOT_CONNECTED, {"p1": 3.0}, r"could get 3\.0 dBm", ""),
         (NOT_MEASURED, {}, "port 1 is not measured", "a port that has a monitor"),
-        (NOT_MEASURED, {"p1": -30.0}, "port 1 is not measured", "that nobody can look at"),
+        (NOT_MEASURED, {"p1": -30.0}, "port 1 is not measured", "that no monitor can check"),
     ],
 )
 def test_a_refusal_states_which_measurement_is_missing(reading, launch, reason, settles):

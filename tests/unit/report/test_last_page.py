@@ -147,7 +147,7 @@ def test_the_claim_of_lumion_is_printed_above_its_recoveries_only(page):
 
 
 def test_every_trial_is_listed_whatever_came_of_it(page):
-    why = "nobody but the injector saw the fault"
+    why = "no observer but the injector saw the fault"
     found = summary(recovery(0), lost(1), recovery(2, valid=False, reason=why), lost(3))
     rows = section(page(found, width=80), "Trials")[2:]
     assert "recovered" in rows[0]
