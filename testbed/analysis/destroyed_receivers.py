@@ -1,4 +1,4 @@
-"""Which receivers of a run's twin got more light than they bear."""
+"""Which receivers of a run's twin got more light than they withstand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def destroyed_receivers(events: Sequence[Event]) -> list[str]:
     """Return each receiver that too much light has destroyed, in words, in the order of time."""
     found = [event for event in events if event.kind == "receiver.destroyed"]
     return [
-        f"the receiver of {e.subject} was destroyed: it got {e.data['dbm']:.1f} dBm and bears "
+        f"the receiver of {e.subject} was destroyed: it got {e.data['dbm']:.1f} dBm and withstands "
         f"{e.data['max_dbm']:g} dBm"
         for e in sorted(found, key=lambda event: event.t)
     ]

@@ -103,7 +103,7 @@ class SwitchSite:
     """The least light, in dBm, that a receiver behind an egress port still decodes."""
     conflict: Literal["refuse", "move", "ignore"] = "refuse"
     """What the box does when a port of a new circuit is in use."""
-    bears: Mapping[int, float] = field(default_factory=dict)
+    max_dbm: Mapping[int, float] = field(default_factory=dict)
     """By egress port, the most light that the receiver behind it survives, in dBm."""
     destroyed: Callable[[int, float], None] = lambda port, level: None
     """Called with a receiver that got more than it survives, and the level; it is dead since."""

@@ -40,7 +40,7 @@ class Overload:
 
     def __str__(self) -> str:
         where = "leave" if self.port == self.egress else f"enter at port {self.ingress} for it"
-        return f"port {self.egress} bears {self.most:g} dBm and {self.dbm:.1f} dBm {where}"
+        return f"port {self.egress} withstands {self.most:g} dBm and {self.dbm:.1f} dBm {where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +123,16 @@ class LightLimits:
     def _check_strength(
         self, ingress: int, egress: int, reading: Reading, can: Capabilities, returns: float
     ) -> None:
-        bears = f"bears {self.max_dbm[egress]:g} dBm"
+        limit = f"withstands {self.max_dbm[egress]:g} dBm"
         if (level := self._most(ingress, reading, can, returns)) is None:
             what, settles = _UNKNOWN[reading.light]
             raise LightRefused(
-                egress, f"{bears} and {what.format(ingress)}", source=ingress, settles=settles
+                egress, f"{limit} and {what.format(ingress)}", source=ingress, settles=settles
             )
         if level > self.max_dbm[egress]:
             told = f"{reading} measured" if reading.dbm is not None else "as the lab file says"
             raise LightRefused(
-                egress, f"{bears} and could get {level:.1f} dBm from port {ingress} ({told})"
+                egress, f"{limit} and could get {level:.1f} dBm from port {ingress} ({told})"
             )
 
     def _most(

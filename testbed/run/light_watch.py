@@ -101,7 +101,7 @@ class Receivers:
 
     def __init__(self, lab: Lab, twin: TwinControl | None, log: EventLog) -> None:
         """Take the lab and its twin; None on hardware, which does not report it."""
-        self._bears = {
+        self._max_dbm = {
             str(HostPort(name, key)): port.max_dbm
             for name, host in lab.hosts.items()
             for key, port in host.ports.items()
@@ -128,15 +128,15 @@ class Receivers:
         for one in new:
             port, at = one["port"], one["at"]
             self._known.add(port)
-            most = self._bears[port]
+            most = self._max_dbm[port]
             self._log.append("receiver.destroyed", port, at=at, dbm=one["dbm"], max_dbm=most)
         if new:
             raise LabError(
                 f"the receiver of {new[0]['port']} was destroyed: it got {new[0]['dbm']:.1f} dBm "
-                f"and bears {self._bears[new[0]['port']]:g} dBm"
+                f"and withstands {self._max_dbm[new[0]['port']]:g} dBm"
             )
 
     def _new(self) -> list[Mapping[str, Any]]:
-        if self._twin is None or not self._bears:
+        if self._twin is None or not self._max_dbm:
             return []
         return [one for one in self._twin.destroyed() if one["port"] not in self._known]

@@ -52,7 +52,7 @@ class Port(StrictModel):
     launch: PowerLevel | None = None
     """The most light that it sends; a limit believes only what is written."""
     max_dbm: PowerLevel | None = None
-    """The strongest light that its receiver bears; more is never connected to it."""
+    """The strongest light that its receiver withstands; more is never connected to it."""
 
     @model_validator(mode="after")
     def _is_wired(self) -> Self:

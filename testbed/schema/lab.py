@@ -111,17 +111,17 @@ class Lab(Document):
 
     def light_limits(self) -> dict[str, LightLimits]:
         """Return what the light at each switch must respect."""
-        bears: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        max_dbm: defaultdict[str, dict[int, float]] = defaultdict(dict)
         sends: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for _, port in self._ports_with_steps():
             if (fibres := port.fibres) is None:
                 continue
             if port.max_dbm is not None:
-                bears[fibres.rx.switch][fibres.rx.number] = port.max_dbm
+                max_dbm[fibres.rx.switch][fibres.rx.number] = port.max_dbm
             if port.launch is not None:
                 sends[fibres.tx.switch][fibres.tx.number] = port.launch
         return {
-            name: LightLimits(bears[name], switch.keep_alive, switch.safe, sends[name])
+            name: LightLimits(max_dbm[name], switch.keep_alive, switch.safe, sends[name])
             for name, switch in self.switches.items()
         }
 

@@ -207,7 +207,8 @@ def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
             most, sent = light.max_dbm[egress], light.launch.get(ingress)
             if sent is None or sent > most:
                 sends = "does not say what it sends" if sent is None else f"sends {sent:g} dBm"
-                message = f"{name}.{egress} bears {most:g} dBm, and the source of {ingress} {sends}"
+                limit = f"{name}.{egress} withstands {most:g} dBm"
+                message = f"{limit}, and the source of {ingress} {sends}"
                 hint = "write `launch` at the source, or let its light rest elsewhere"
                 first = ingress if light.safe.get(ingress) == egress else egress
                 yield Problem(("switches", name, "safe", str(first)), message, hint)

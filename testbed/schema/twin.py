@@ -59,7 +59,7 @@ def sensitivity_problems(
     for steps, port in lit:
         if port.max_dbm is not None and port.max_dbm < sensitivity:
             name, most = ".".join(map(str, steps)), POWER.format(port.max_dbm)
-            message = f"{name} bears {most} at most and would need {least}"
+            message = f"{name} withstands {most} at most and would need {least}"
             yield Problem(at, message, f"set it below {most}")
 
 

@@ -154,7 +154,7 @@ def _switch_site(
         scheduler=scheduler,
         lit=lit,
         sensitivity=lab.twin.sensitivity,
-        bears=lab.light_limits()[name].max_dbm,
+        max_dbm=lab.light_limits()[name].max_dbm,
         both_ways=one_side or any(fibres.is_bidi for fibres in ours),
     )
     if name in lab.twin.cards:

@@ -38,7 +38,7 @@ class LightEvent:
 
 @dataclass(frozen=True, slots=True)
 class Destroyed:
-    """A receiver that got more light than it bears: when, by the scheduler, and how much."""
+    """A receiver that got more light than it withstands: when, by the scheduler, and how much."""
 
     t: float
     port: HostPort
@@ -60,7 +60,7 @@ class Light:
     history: deque[LightEvent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     """What happened to the light last; a twin may be up for weeks."""
     destroyed: list[Destroyed] = field(default_factory=list)
-    """The receivers that got more light than they bear; each is in it once."""
+    """The receivers that got more light than they withstand; each is in it once."""
     _through: dict[SwitchPort, SwitchPort] = field(default_factory=dict)
     """By egress the ingress of a path through a switch, while light goes along it."""
     _powered: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Light:
         self._loss_of_signal, self._link_up = loss_of_signal, link_up
 
     def receiver_is_destroyed(self, switch: str, egress: int, level: float) -> None:
-        """Note, for good, that the receiver behind an egress port got more light than it bears."""
+        """Note, for good, that the receiver behind an egress port got more than it withstands."""
         end = SwitchPort(switch, egress)
         port = next(port for port, fibres in self._wiring.items() if fibres.rx == end)
         self.destroyed.append(Destroyed(self._scheduler.now(), port, level))

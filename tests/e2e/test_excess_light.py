@@ -44,7 +44,7 @@ SHIPPED = ("allreduce", "faults", "lumion", "reconfigure", "resume", "unpleasant
 def test_no_shipped_experiment_exceeds_the_power_limit_of_a_receiver(
     testbed: CommandLine, tmp_path: Path, experiment: str
 ) -> None:
-    """Every receiver bears 1 dBm, a half more than every source may be by what is measured."""
+    """Every receiver withstands 1 dBm, a half more than every source may be by what is measured."""
     text = (ROOT / "experiments" / f"{experiment}.yaml").read_text()
     name = re.search(r"^lab: (\S+)", text, re.MULTILINE)
     assert name
@@ -58,5 +58,5 @@ def test_no_shipped_experiment_exceeds_the_power_limit_of_a_receiver(
     summary = done.json()
     assert summary["outcome"] in ("passed", "failed", "inconclusive"), (summary, done.err)
     assert all(trial["valid"] for trial in summary["trials"]), summary["trials"]
-    assert "bears" not in summary["reason"]
+    assert "withstands" not in summary["reason"]
     assert not [line for line in summary["health"] if "destroyed" in line]

@@ -36,7 +36,7 @@ class SimulatedOptics:
         self._dim: set[int] = set()
         self._lit: dict[int, int] = {}
         self._destroyed: set[int] = set()
-        """The egress ports whose receiver got more light than it bears."""
+        """The egress ports whose receiver got more light than it withstands."""
 
     def shut(self, ports: Iterable[int]) -> None:
         """Close the shutters of ports."""
@@ -74,8 +74,8 @@ class SimulatedOptics:
     def _show(self) -> None:
         """Tell the site what carries light, when that changed."""
         passing = self._ways(self._passing())
-        if self.site.bears:
-            passing = {i: e for i, e in passing.items() if self._bears(i, e)}
+        if self.site.max_dbm:
+            passing = {i: e for i, e in passing.items() if self._withstands(i, e)}
         lit = {i: e for i, e in passing.items() if self._is_enough(i, e)}
         if lit != self._lit:
             self._lit = lit
@@ -113,9 +113,9 @@ class SimulatedOptics:
         source = next((i for i, e in ways.items() if e == port), None)
         return None if source is None else self._level(source, port)
 
-    def _bears(self, ingress: int, egress: int) -> bool:
+    def _withstands(self, ingress: int, egress: int) -> bool:
         """Tell whether the receiver of a circuit is whole; once it got too much, it never is."""
-        level, most = self._level(ingress, egress), self.site.bears.get(egress)
+        level, most = self._level(ingress, egress), self.site.max_dbm.get(egress)
         if level is not None and most is not None and egress not in self._destroyed:
             arrives = level - self.site.beyond(egress)
             if arrives > most:

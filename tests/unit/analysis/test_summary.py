@@ -247,7 +247,7 @@ def test_a_destroyed_receiver_fails_the_run(experiment):
         Event(902, 4.6, "receiver.destroyed", "h2.p1", 0, data),
         Event(901, 4.5, "receiver.destroyed", "h1.p0", 0, data),
     ]
-    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and bears -3 dBm"
+    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and withstands -3 dBm"
     for end in (run_end(), run_end(4, error="no light"), run_end(0, cleanup="failed")):
         found = summarise("run", experiment(MET), [*GOOD, *burnt, end])
         assert found.outcome == "failed"

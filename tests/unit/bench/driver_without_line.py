@@ -34,16 +34,16 @@ class NoDialect:
 class WithoutALine(Switch):
     """A switch that is told and asked without a word; `losses` reads of the light are lost."""
 
-    def __init__(self, can=CAN, bears={}):  # noqa: B006 - never written to
+    def __init__(self, can=CAN, max_dbm={}):  # noqa: B006 - never written to
         super().__init__("ocs", "", EVERYTHING, None, Timeouts(), lambda way, data: None)
         self.time = VirtualTime()
         self.destroyed = []
-        """The receivers that got more than they bear, by egress port, and how much."""
+        """The receivers that got more than they withstand, by egress port, and how much."""
         self.launched = dict.fromkeys(INGRESS, 0.0)
         self.faults = ArmedFaults(FAULTS, 1)
         site = SwitchSite(
             INGRESS, EGRESS, "S1", SETTLE, 1, self.time, lambda lit: None,
-            launched=self.launched.get, bears=bears,
+            launched=self.launched.get, max_dbm=max_dbm,
             destroyed=lambda port, level: self.destroyed.append((port, level)),
         )  # fmt: skip
         self.box = SimulatedSwitch(site, self.faults, RLock())

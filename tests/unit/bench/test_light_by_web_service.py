@@ -37,7 +37,7 @@ class Rig:
         self.destroyed = []
         site = SwitchSite(
             *sides(8, 8), "S1", 0.001, 1, self._scheduler, lambda lit: None,
-            launched=lambda port: dbm, bears={10: -3.0},
+            launched=lambda port: dbm, max_dbm={10: -3.0},
             destroyed=lambda port, level: self.destroyed.append(port),
         )  # fmt: skip
         self._wire = serve_tcp(CalientRestFarEnd(site))
@@ -90,7 +90,7 @@ def test_the_launch_power_of_the_lab_file_is_used_until_measured(rig):
 def test_a_source_stronger_than_the_lab_file_states_is_detected_and_disconnected(rig):
     bright = rig(10.0)
     with pytest.raises(
-        LabError, match=r"port 10 bears -3 dBm and [89]\.\d dBm leave; h1\.p0 is beh"
+        LabError, match=r"port 10 withstands -3 dBm and [89]\.\d dBm leave; h1\.p0 is beh"
     ):
         bright.connect(launch=", launch: -3.5 dBm")
     assert bright.rows == []

@@ -1,4 +1,4 @@
-"""Receivers that bear only so much light, in changes of the fabric over real lines."""
+"""Receivers that withstand only so much light, in changes of the fabric over real lines."""
 
 import threading
 from time import sleep
@@ -60,7 +60,7 @@ def test_the_power_of_a_dark_spare_is_measured_before_its_port_is_used(bench):
     bench.change()
     bench.shine(2, 5.0)
     with pytest.raises(
-        LabError, match=r"port 19 bears -3 dBm and could get 5\.5 .*h1\.p0 is behind"
+        LabError, match=r"port 19 withstands -3 dBm and could get 5\.5 .*h1\.p0 is behind"
     ):
         bench.change(ONE)
     assert bench.rack.shown() == {}
@@ -79,7 +79,7 @@ def test_a_too_strong_source_switched_on_in_a_circuit_is_disconnected_and_ends_t
     assert bench.rack.fabric.circuits == {OTHER}
     (stop,) = bench.stops
     assert isinstance(stop, LabError)
-    assert str(stop).startswith("port 19 bears -3 dBm and ")
+    assert str(stop).startswith("port 19 withstands -3 dBm and ")
     assert "dBm leave; h1.p0 is behind it; its circuit was taken down" in str(stop)
     (event,) = (event for event in bench.rack.events() if event.kind == "light.excess")
     assert event.subject == str(CrossConnect("ocs", 2, 19))

@@ -244,7 +244,7 @@ def test_a_conflicting_circuit_of_another_user_is_refused(hand):
 
 def test_manual_changes_respect_the_power_limits_of_receivers(hand):
     with pytest.raises(
-        LabError, match=r"bears 0 dBm and what enters .* h1\.p0 is behind it; an unw"
+        LabError, match=r"withstands 0 dBm and what enters .* h1\.p0 is behind it; an unw"
     ):
         hand.connect("4", "10")
     hand.connect("4", "12")

@@ -64,11 +64,11 @@ def labs(draw):
     """Draw a lab whose file is right: no source sends more than its `launch`."""
     levels = {i: draw(st.integers(-8, 8)) / 4 for i in sorted(INGRESS)}
     launch = {i: levels[i] + draw(st.integers(0, 2)) / 2 for i in levels if draw(st.booleans())}
-    bears = {e: draw(st.integers(-8, 8)) / 4 for e in sorted(EGRESS)[1:]}
+    max_dbm = {e: draw(st.integers(-8, 8)) / 4 for e in sorted(EGRESS)[1:]}
     kinds = {port: draw(st.sampled_from(KINDS)) for port in sorted(INGRESS | EGRESS)}
     errors = {port: draw(st.sampled_from([-0.5, 0.0, 0.5])) for port in kinds}
     lit = frozenset(i for i in levels if draw(st.booleans()))
-    return Lab(levels, lit, LightLimits(bears, launch=launch), kinds, errors)
+    return Lab(levels, lit, LightLimits(max_dbm, launch=launch), kinds, errors)
 
 
 @st.composite
@@ -94,7 +94,7 @@ def play(lab, acts):
         try:
             change_all([PlannedChange(crossbar, *crossbar.plan(act, box.soon()))], box.soon())
         except TestbedError as error:
-            assert "bears" in str(error), error
+            assert "withstands" in str(error), error
         box.time.advance(SETTLE_MAX)
     assert box.destroyed == []
 

@@ -136,7 +136,8 @@ def test_a_lost_power_reading_is_requested_again(switch, crossbar):
 
 def test_a_receiver_is_not_given_more_than_its_maximum_power(switch):
     crossbar = switch.crossbar(limits=LightLimits(max_dbm={5: -3.0}))
-    with pytest.raises(LabError, match=r"port 5 bears -3 dBm and could get 0\.5 dBm from port 1"):
+    words = r"port 5 withstands -3 dBm and could get 0\.5 dBm from port 1"
+    with pytest.raises(LabError, match=words):
         change(switch, crossbar, {1: 5})
     switch.launched[1] = -4.0
     change(switch, crossbar, {1: 5})
@@ -155,7 +156,7 @@ def test_a_source_that_is_off_is_judged_by_the_lab_file_alone(switch):
     assert crossbar.overloads(switch.soon()) == {}
     switch.launched[1] = 4.0  # it comes on, and is stronger than the file says
     (words,) = crossbar.overloads(switch.soon()).values()
-    assert words.startswith("port 5 bears -3 dBm and")
+    assert words.startswith("port 5 withstands -3 dBm and")
     assert words.endswith("dBm leave; an unwired receiver is behind it")
 
 
@@ -176,7 +177,7 @@ def test_a_circuit_with_too_strong_light_is_removed_and_not_retried(switch):
     wanted = crossbar.plan({1: 5}, switch.soon())
     switch.launched[1] = 4.0
     with pytest.raises(
-        LabError, match=r"bears -3 dBm and 2\.. dBm leave; .* rolled back; correct `launch`"
+        LabError, match=r"withstands -3 dBm and 2\.. dBm leave; .* rolled back; correct `launch`"
     ) as found:
         change_all([PlannedChange(crossbar, *wanted)], switch.soon())
     assert not isinstance(found.value, InstrumentError), "those are tried once more in a recovery"

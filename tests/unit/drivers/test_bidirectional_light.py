@@ -13,7 +13,7 @@ SETTLE = 0.025
 class Box:
     """A Polatis of eight ports at a site where light goes both ways."""
 
-    def __init__(self, size, sensitivity=-14.0, **bears):
+    def __init__(self, size, sensitivity=-14.0, **max_dbm):
         inputs, outputs = size
         last = inputs + outputs
         self.time, self.lit, self.destroyed = VirtualTime(), {}, []
@@ -29,7 +29,7 @@ class Box:
             lit=self._hear,
             launched=lambda port: self.sent.get(port),
             sensitivity=sensitivity,
-            bears={int(port[1:]): dbm for port, dbm in bears.items()},
+            max_dbm={int(port[1:]): dbm for port, dbm in max_dbm.items()},
             destroyed=lambda port, level: self.destroyed.append(port),
             both_ways=True,
         )

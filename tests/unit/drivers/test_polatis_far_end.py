@@ -30,7 +30,7 @@ class Box:
             scheduler=self.time,
             lit=self._hear,
             launched=lambda port: self.launched.get(port),
-            bears={7: -3.0},
+            max_dbm={7: -3.0},
             destroyed=lambda port, level: self.destroyed.append((port, level)),
         )
         self.site = site
@@ -339,7 +339,7 @@ def test_a_receiver_above_its_maximum_power_is_destroyed_permanently(box):
     assert box.destroyed == [], "the mirrors still move"
     box.time.advance(SETTLE)
     assert box.lit == {1: 7, 3: 6}
-    assert box.destroyed == [], "a switch takes a little, and other receivers bear anything"
+    assert box.destroyed == [], "a switch takes a little, and other receivers withstand anything"
     box.launched[1] = 0.0
     box.site.look_again()
     ((port, level),) = box.destroyed

@@ -59,7 +59,8 @@ def test_a_receiver_behind_an_input_gets_light_from_the_output():
     limits = LightLimits({1: 0.0}, launch={1: -9.0, 6: -9.0})
     readings = {1: measured(-9.0)}
     assert limits.sources({}, {1: 6}, TWO_SIDES) == {6}
-    with pytest.raises(LightRefused, match="port 1 bears 0 dBm and what enters at port 6 is not"):
+    words = "port 1 withstands 0 dBm and what enters at port 6 is not measured"
+    with pytest.raises(LightRefused, match=words):
         limits.check({}, {1: 6}, readings, TWO_SIDES)
     LightLimits({6: 0.0}).check({}, {1: 6}, readings, TWO_SIDES)
 

@@ -64,7 +64,7 @@ def crossings(draw):
 def cases(draw):
     """Draw a case whose levels are near to its limits; some paths amplify."""
     limit = float(draw(st.integers(-4, 4)))
-    bears = dict.fromkeys(draw(st.sampled_from([EGRESS, EGRESS[:1], EGRESS[1:], ()])), limit)
+    max_dbm = dict.fromkeys(draw(st.sampled_from([EGRESS, EGRESS[:1], EGRESS[1:], ()])), limit)
     near = st.integers(-3, 3).map(lambda by: limit + by)
     kinds = st.sampled_from([DARK, NOT_MEASURED, NOT_CONNECTED]) | near.map(measured)
     readings = {ingress: draw(kinds) for ingress in INGRESS}
@@ -78,7 +78,7 @@ def cases(draw):
         tuple(draw(st.lists(crossings(), max_size=2))), sweeps=draw(st.booleans()),
         loss=(least - 2.0 * error, most + 2.0 * error), monitor_error=float(error),
     )  # fmt: skip
-    limits = LightLimits(bears, keep, {}, launch)
+    limits = LightLimits(max_dbm, keep, {}, launch)
     return Case(limits, can, draw(crossings()), draw(crossings()), readings, added)
 
 
@@ -119,7 +119,7 @@ def arriving(case, ingress):
 
 
 def breaks_a_limit(case):
-    """Tell, by trying everything, whether a receiver may get more than it bears."""
+    """Tell, by trying everything, whether a receiver may get more than it withstands."""
     new = case.after.items() - case.before.items()
     if case.can.sweeps:
         moved = {ingress for ingress, _ in case.after.items() ^ case.before.items()}
@@ -179,7 +179,12 @@ def check(reading, **launch):
 @pytest.mark.parametrize(
     ("reading", "launch", "reason", "settles"),
     [
-        (measured(-2.5), {}, r"bears -3 dBm and could get -2\.0 dBm from port 1 \(-2\.5 dBm m", ""),
+        (
+            measured(-2.5),
+            {},
+            r"withstands -3 dBm and could get -2\.0 dBm from port 1 \(-2\.5 dBm measured",
+            "",
+        ),
         (measured(-3.25), {}, r"could get -2\.8 dBm", ""),
         (
             DARK,
@@ -211,7 +216,8 @@ def test_light_that_is_known_to_be_weak_enough_passes():
 def test_a_sweeping_switch_is_checked_for_every_channel_it_passes():
     limits, channels = LightLimits({3: 0.0}), tuple({1: port} for port in (2, 3, 4))
     can = Capabilities(frozenset({1}), frozenset({2, 3, 4}), 0.1, 0.1, channels, sweeps=True)
-    with pytest.raises(LightRefused, match="port 3 bears 0 dBm and what enters at port 1 is not"):
+    words = "port 3 withstands 0 dBm and what enters at port 1 is not measured"
+    with pytest.raises(LightRefused, match=words):
         limits.check({1: 2}, {1: 4}, {}, can)
     limits.check({1: 2}, {1: 4}, {1: measured(-1.0)}, can)
     limits.check({1: 2}, {1: 2}, {}, can)

@@ -101,7 +101,7 @@ def test_a_lab_error_after_valid_trials_is_an_error(suite):
 
 @pytest.mark.parametrize("trials", [(), (recovery(0),)])
 def test_a_destroyed_receiver_fails_a_run_whose_trials_passed(suite, trials):
-    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and bears -3 dBm"
+    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and withstands -3 dBm"
     found = suite(summary(*trials, outcome="failed", reason=words, destroyed=[words]))
     assert fates(found)["run"] == "failure"
     assert next(found.iter("failure")).get("message") == words

@@ -63,7 +63,7 @@ def test_a_destroyed_receiver_is_recorded_once_and_ends_the_run(around, tmp_path
     receivers.note()
     light.receiver_is_destroyed("ocs", 6, 1.25)
     with pytest.raises(
-        LabError, match=r"of h1\.p0 was destroyed: it got 1\.2 dBm and bears -3 dBm"
+        LabError, match=r"of h1\.p0 was destroyed: it got 1\.2 dBm and withstands -3 dBm"
     ):
         receivers.note()
     receivers.note()

@@ -80,7 +80,8 @@ def test_wrong_optical_settings_are_reported_at_their_place(read_lab, old, new, 
         ),
         (
             "{sensitivity: -2 dBm}",
-            "twin.sensitivity: hosts.h0.ports.p0 bears -3 dBm at most and would need -2 dBm; set",
+            "twin.sensitivity: hosts.h0.ports.p0 withstands -3 dBm at most and would need -2 dBm; "
+            "set it below -3 dBm",
         ),
         ("{clock_drift: 900 ppm}", "twin.clock_drift: expected at most 500 ppm, got '900 ppm'"),
     ],

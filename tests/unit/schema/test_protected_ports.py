@@ -76,8 +76,14 @@ def test_unused_light_gets_the_idle_circuit_of_the_lab(read_lab):
         ("{0: 5}", "ocs.safe"),
         ("{1: 0}", "ocs.safe.1"),
         ("[1, 5]", "ocs.safe"),
-        ("{1: 5}", "ocs.safe.1: ocs.5 bears -3 dBm, and the source of 1 does not say what it se"),
-        ("{2: 5}", "ocs.safe.2: ocs.5 bears -3 dBm, and the source of 2 sends -2 dBm; write `lau"),
+        (
+            "{1: 5}",
+            "ocs.safe.1: ocs.5 withstands -3 dBm, and the source of 1 does not say what it sends",
+        ),
+        (
+            "{2: 5}",
+            "ocs.safe.2: ocs.5 withstands -3 dBm, and the source of 2 sends -2 dBm; write `launch`",
+        ),
     ],
 )
 def test_an_impossible_idle_circuit_is_reported_at_its_place(read_lab, safe, error):
