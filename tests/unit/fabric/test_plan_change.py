@@ -158,7 +158,6 @@ shuffles = st.randoms(use_true_random=False).map(
 )
 
 
-@settings(max_examples=300)
 @given(situations(), shuffles)
 def test_any_plan_gives_the_wanted_circuits_or_a_reasoned_refusal(situation, shuffled):
     keeps_its_word(situation, shuffled)
@@ -171,7 +170,6 @@ def test_ten_thousand_plans_give_the_wanted_circuits_or_a_refusal(situation, shu
     keeps_its_word(situation, shuffled)
 
 
-@settings(max_examples=200)
 @given(standing(), shuffles)
 def test_a_switch_that_is_never_dark_moves_as_little_as_it_can(situation, shuffled):
     stands_somewhere(situation, shuffled)
