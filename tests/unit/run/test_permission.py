@@ -24,6 +24,7 @@ from testbed.fabric.circuits import HostPort
 from testbed.fabric.topology import ring
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
+from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RankProcess, RunningJob
@@ -31,7 +32,7 @@ from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, s
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""
-PARTS = 4
+PARTS = 8
 """Tests over which all courses are spread, so that they can run side by side."""
 PROBE = 0.002
 LONG = 300.0
@@ -41,9 +42,15 @@ FENCES = {"off": "power", "isolate": "network", "end": "process", "hello": "proc
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    monkeypatch.setattr("testbed.run.fencing._LIMIT", 0.3)
-    monkeypatch.setattr("testbed.run.fencing._AGENT_LIMIT", 0.1)
     lab = LabAtFarEnds(tmp_path, monkeypatch)
+    end_processes = Fencing._end_processes
+
+    def end_processes_soon(fencing, host, deadline):
+        """Wait a short time for an agent that is mute; one that answers has the whole limit."""
+        limit = 0.3 if lab.ends[host].is_mute else deadline.left
+        return end_processes(fencing, host, deadline.within(limit))
+
+    monkeypatch.setattr(Fencing, "_end_processes", end_processes_soon)
     yield lab
     lab.close()
 
