@@ -256,7 +256,7 @@ class TestChanging:
     )
     def test_invalid_statuses_do_not_count_as_success(self, web, answer):
         driver = calient(web, shows(), badd(["1.1.1>1.1.1"], answer))
-        with pytest.raises(Garbled, match="makes no sense"):
+        with pytest.raises(Garbled, match="ocs: answered what makes no sense"):
             driver.apply(Change({}, {1: 5}), soon())
 
     @pytest.mark.parametrize("path", ["?id=deleteall", "?force=1&ID=DeleteAll"])

@@ -190,6 +190,19 @@ def test_no_control_character_of_a_record_reaches_the_terminal(run, tmp_path):
         assert not set((run.path / name).read_text()) & set("\x1b\x07\x9b\u202e")
 
 
+def test_no_control_character_of_an_experiment_reaches_the_terminal(tmp_path):
+    text = (EXPERIMENTS / "lumion.yaml").read_text()
+    (asked,) = (line for line in text.splitlines() if line.startswith("question: "))
+    (tmp_path / "experiments").mkdir()
+    hostile = text.replace(asked, r'question: "Why \e]0;owned\a \u009b31m?"')
+    (tmp_path / "experiments" / "hostile.yaml").write_text(hostile)
+    typed = [sys.executable, "-m", "testbed.cli", "list", "experiments"]
+    done = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"Why \u001b]0;owned\u0007 \u009b31m?" in done.stdout
+    assert not set(done.stdout) & set("\x1b\x07\x9b")
+
+
 class Ours:
     """An object that no record holds."""
 
