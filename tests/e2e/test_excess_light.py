@@ -34,7 +34,10 @@ def test_light_that_becomes_too_strong_during_a_run_fails_the_run(
     assert rows["light.excess"]["subject"] == "ocs.2→11"
 
 
-SHIPPED = ("allreduce", "faults", "lumion", "reconfigure", "resume", "unpleasant-switch")
+SHIPPED = (
+    *("allreduce", "command", "faults", "lumion", "reconfigure", "resume", "settle"),
+    "unpleasant-switch",
+)
 """The experiments on circuits, whose labs have one switch with ports of two fibres each."""
 
 
