@@ -28,7 +28,7 @@ from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import NEW_TWIN, registry, sandbox
 from testbed.twin.characterisation import check_cards, settings_of
 from testbed.twin.control_socket import ask
-from testbed.twin.machine import TWIN_VARIABLE
+from testbed.twin.machine import PROCESSES, TWIN_VARIABLE
 from testbed.units import RATE
 
 twin_app = typer.Typer(
@@ -207,6 +207,11 @@ def check_rate(lab: Lab) -> None:
 
 class CurrentTwin:
     """The twin that this process is in, as a run inside it uses it."""
+
+    @property
+    def processes(self) -> Path:
+        """Return the /proc in which the processes of the twin and its hosts are seen."""
+        return PROCESSES
 
     def settings_of(self, lab: Lab) -> dict[str, Any]:
         """Return what the twin of a lab is to be tuned to."""

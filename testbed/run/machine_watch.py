@@ -90,16 +90,17 @@ class PauseDetector(_Watch):
 class Load(_Watch):
     """A watch over the processor time of the machine.
 
-    On a twin every process that can be seen is the run's: its hosts, agents and ranks. Elsewhere
-    only this one is.
+    `twin` is the /proc in which a twin's processes are seen, all of which are the run's: its hosts,
+    agents and ranks. Without a twin only this process is.
     """
 
-    def __init__(self, *, on_twin: bool, proc: Path = _PROC) -> None:
-        self._on_twin, self._proc = on_twin, proc
+    def __init__(self, twin: Path | None = None, proc: Path = _PROC) -> None:
+        self._on_twin, self._proc = twin is not None, twin or proc
         self._seen: dict[str, float] = {}
         self._busy = self._total = self._ours = 0.0
-        self._last = _machine(proc)
-        self._count_ours()
+        self._last = _machine(self._proc)
+        if self._last is not None:
+            self._count_ours()
         self._ours = 0.0
         super().__init__("load", _LOAD_PERIOD)
 
@@ -126,14 +127,11 @@ class Load(_Watch):
 
     def _count_ours(self) -> None:
         """Add what our processes took since the last look."""
-        # On a twin children are among those that are seen; elsewhere they count once they ended.
-        now = {"self": sum(os.times()[: 2 if self._on_twin else 4])}
+        # Children count once they have ended.
+        now = {"self": sum(os.times()[:4])}
         if self._on_twin:
-            mine = _process(self._proc / "self")
             found = (_process(path) for path in self._proc.iterdir() if path.name.isdecimal())
             now |= dict(process for process in found if process is not None)
-            # Inside a standing twin this process is not among those that can be seen.
-            now.pop(mine[0] if mine else "", None)
         self._ours += sum(max(0.0, t - self._seen.get(key, 0.0)) for key, t in now.items())
         self._seen = now
 

@@ -58,7 +58,7 @@ class Orchestrator:
         self._bench = Bench(self.lab, self.directory, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
         self._pauses = PauseDetector(log)
-        self._load = Load(on_twin=twin is not None)
+        self._load = Load(twin.processes if twin else None)
         context = RunContext(
             self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
         )

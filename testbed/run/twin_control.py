@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from testbed.schema import Lab
@@ -13,6 +14,10 @@ Settings = Mapping[str, Any]
 
 class TwinControl(Protocol):
     """All that a run inside a twin asks of it."""
+
+    @property
+    def processes(self) -> Path:
+        """Return the /proc in which the processes of the twin and its hosts are seen."""
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
         """Let the far end of an instrument misbehave as `name` says, within a scope."""

@@ -75,6 +75,8 @@ def join(server: int, directory: str, command: list[str]) -> int:
     _go_into(server, "user", "net", "uts", "ipc", "mnt")
     namespaces.unshare(namespaces.NEWPID | namespaces.NEWNS)
     namespaces.keep_mounts_private()
+    if machine.PROCESSES.is_dir():  # a twin of an older version has none
+        namespaces.bind("/proc", machine.PROCESSES)
     os.chdir(directory)
     return namespaces.run_as_init(lambda: _become(command))
 

@@ -18,6 +18,10 @@ HOME = RUNTIME_DIRECTORY / "home"
 
 SOCKET = RUNTIME_DIRECTORY / "twin.sock"
 CERTIFICATES = RUNTIME_DIRECTORY / "tls"
+PROCESSES = RUNTIME_DIRECTORY / "proc"
+"""The processes of the twin and of all its hosts, for commands inside it: their own /proc shows
+the processes of the command alone."""
+
 TWIN_VARIABLE = "TESTBED_TWIN"
 """Set for processes inside a twin, to its name."""
 
@@ -60,7 +64,7 @@ def reap() -> bool:
 def mount_private_filesystems(names: dict[str, str]) -> None:
     """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")
-    for directory in (RUNTIME_DIRECTORY, HOME, HOME / ".ssh", CERTIFICATES):
+    for directory in (RUNTIME_DIRECTORY, HOME, HOME / ".ssh", CERTIFICATES, PROCESSES):
         directory.mkdir(mode=0o700)
     make_shared(SHARED)  # on the machine around us, where it stays: a mount must lie on something
     mount("tmpfs", SHARED, "tmpfs", "mode=1777")

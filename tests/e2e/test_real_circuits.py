@@ -29,6 +29,7 @@ def test_the_twin_hides_real_devices_and_hosts_have_clocks_of_their_own(
     found = json.loads(testbed.inside("serial-rack", INSIDE / "look_around.py").out)
     assert found["ttys"] == ["/dev/ttyUSB0"]
     assert found["routes_out"] == []
+    assert found["seen"] and all(found["seen"].values())  # their time is no other program's
     offsets = list(found["offsets"].values())
     assert max(offsets) - min(offsets) > 10  # seconds apart, and known to a fraction of one
     assert all(bound < 0.005 for bound in found["bounds"].values())

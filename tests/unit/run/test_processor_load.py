@@ -43,7 +43,7 @@ def machine(tmp_path):
 
 
 def watched(machine, *, on_twin):
-    load = Load(on_twin=on_twin, proc=machine.place)
+    load = Load(machine.place if on_twin else None, proc=machine.place)
     load.end()  # its thread; it still answers when asked
     return load
 
