@@ -64,7 +64,8 @@ class SimulatedClient:
         """Return the beginning and end of the next session that ends after `now`.
 
         A session that lasts until the period is over goes on in the next where that begins with
-        one. None: it is never available again. For one that always is it never ends.
+        one. None: it is never available again. The session of a client that is always available
+        has no end.
         """
         if not self._spans:
             return None

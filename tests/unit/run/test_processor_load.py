@@ -78,3 +78,6 @@ def test_a_machine_without_processor_times_is_not_reported_idle(tmp_path):
     assert load.others() is None  # no time has passed
     (tmp_path / "stat").unlink()
     assert load.others() is None
+    load = Load(tmp_path / "proc")  # in a twin of an older version, which does not show it
+    load.end()
+    assert load.others() is None
