@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from testbed.clock import Deadline
-from testbed.errors import LabError
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import CircuitRequestingJob, StepJob
 from testbed.plugins import kind
@@ -15,7 +14,7 @@ from testbed.run.agent_reports import record
 from testbed.run.circuits import CircuitRequests, make_circuits
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
-from testbed.run.expectation import Predictor, Probe, ProbedLinks
+from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
 from testbed.run.planning.placement import Placement, place
@@ -51,7 +50,6 @@ class JobLifecycle:
         self._job: RunningJob | None = None
         self._started_with: Any = None
         """What the job was started with; None once it is broken or over."""
-        self._probes: list[Probe] = []
         self._links: ProbedLinks | None = None
 
     def needed_settings(self, run: str) -> frozenset[Resource]:
@@ -95,8 +93,6 @@ class JobLifecycle:
             record(item, job.rank_of(item.host) if job else None, self._context.log)
             if job:
                 job.handle(item)
-            if item.said.get("event") == "probe":
-                self._probes.append(item.said)
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -120,19 +116,13 @@ class JobLifecycle:
         )
         if placement.asked:
             job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
-        self._job, self._probes = job, []
+        self._job = job
         if job.spares:
             self._spare_start = job.time_spare_start()
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
-
-        def is_probed() -> bool:
-            return len(self._probes) == len(job.hosts) or bool(job.failure)
-
-        is_settled = inbox.wait(is_probed, Deadline.after(_JOIN_LIMIT))
-        if job.failure or not is_settled:
-            raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
-        self._links = links = ProbedLinks.of(self._probes)
+        job.await_probes(Deadline.after(_JOIN_LIMIT))
+        self._links = links = ProbedLinks.of(job.probes)
         self._started_with = self._start_parameters(arm)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             job.tell_all({"do": "choose", "number": 1, "schedules": choices})

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
 from testbed.collectives.schedule import Schedule, to_json
-from testbed.errors import HostError
+from testbed.errors import HostError, LabError
 from testbed.jobs.contracts import Job, ProgramJob
 from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
@@ -24,6 +24,8 @@ _START_LIMIT = 30.0
 _SPARE_LIMIT = 10.0
 _GRACE = 5.0
 """Seconds that a rank may take to start before its silence counts."""
+_LATE_PROBE = 1.0
+"""Seconds for which a probe may be reported later than the failure of a rank that went on."""
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class RunningJob:
     """By host, why the process that was started there last cannot take part."""
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
+    probes: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the ranks have measured of their links."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
     requests: CircuitRequests | None = None
@@ -141,6 +145,20 @@ class RunningJob:
         if self.job.last_step is not None:  # long before that step comes
             self.tell_all({"do": "finish", "after_step": self.job.last_step})
 
+    def await_probes(self, deadline: Deadline) -> None:
+        """Wait until every rank has probed its links; raise LabError when one cannot.
+
+        A rank goes on to its first step as soon as it has probed. If that step fails, the job has
+        started and failed: `failure` is set, and a trial finds it there.
+        """
+
+        def are_there() -> bool:
+            return len(self.probes) == len(self.hosts)
+
+        self.inbox.wait(lambda: are_there() or bool(self.failure), deadline)
+        if not self.inbox.wait(are_there, deadline.within(_LATE_PROBE)):
+            raise LabError(f"the job did not start: {self.failure or 'its links were not probed'}")
+
     def leave(self, ranks: frozenset[int], generation: int) -> None:
         """Tell ranks to abandon a generation."""
         for rank in sorted(ranks):
@@ -170,6 +188,8 @@ class RunningJob:
                 process.address, process.port = said["address"], said["port"]
                 process.second = said.get("second")
                 process.state_bytes = said["state_bytes"]
+            case "probe":
+                self.probes.append(said)
             case "left":
                 process.committed = said["committed"]
             case "step" | "sample":

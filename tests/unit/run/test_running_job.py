@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.clock import Deadline, now
-from testbed.errors import HostError
+from testbed.errors import HostError, LabError
 from testbed.run.inbox import Report
 from testbed.run.running_job import RankProcess
 
@@ -73,6 +73,27 @@ def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
 def test_a_failed_rank_fails_the_job_and_is_named(seated, word):
     seated.handle(says("h1", event=word, why="the sum is wrong"))
     assert seated.failure == f"rank 1 on h1 {word}: the sum is wrong"
+
+
+def test_a_rank_that_fails_in_its_first_step_does_not_fail_the_start_of_the_job(seated):
+    probes = [says(host, event="probe", short_bytes=64) for host in seated.hosts]
+    tell(seated, *probes[:-1], says("h1", event="corrupt", why="the sum is wrong"), probes[-1])
+    seated.await_probes(Deadline.after(10))
+    assert len(seated.probes) == len(seated.hosts)
+    assert seated.failure == "rank 1 on h1 corrupt: the sum is wrong"
+
+
+@pytest.mark.parametrize(
+    ("reports", "reason"),
+    [
+        ([says("h1", event="refused", why="no such peer")], "rank 1 on h1 refused: no such peer"),
+        ([says("h1", event="probe", short_bytes=64)], "its links were not probed"),
+    ],
+)
+def test_a_job_without_the_probes_of_all_ranks_did_not_start(seated, reports, reason):
+    tell(seated, *reports)
+    with pytest.raises(LabError, match=f"the job did not start: {reason}"):
+        seated.await_probes(Deadline.after(0.1))
 
 
 def test_the_progress_of_a_job_is_that_of_its_slowest_rank(seated):
