@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,21 @@ def options_of(lab: Lab, name: str) -> Any:
         return options
     slowest = max(timing.max, timing.median * (_SLOWEST if timing.spread else 1.0))
     return replace(options, settle_max=max(options.settle_max, slowest))
+
+
+def with_time_to_settle(lab: Lab, settle: Mapping[str, float]) -> Lab:
+    """Return a lab whose drivers wait for as long as the switches of its twin settle.
+
+    `settle` are seconds by switch. A driver that waited for less would take a circuit whose mirrors
+    still move for dark.
+    """
+    switches = dict(lab.switches)
+    for name, switch in lab.switches.items():
+        limit = getattr(switch.options, "settle_max", None)
+        if limit is not None and settle.get(name, 0.0) > limit:
+            options = replace(switch.options, settle_max=settle[name])
+            switches[name] = switch.model_copy(update={"options": options})
+    return lab.model_copy(update={"switches": switches})
 
 
 def _read(path: Path) -> Card:

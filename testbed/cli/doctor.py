@@ -19,7 +19,7 @@ from testbed.cli.app import (
 )
 from testbed.cli.completion import labs
 from testbed.cli.file_lookup import LAB_VARIABLE
-from testbed.cli.twins import inside_twin, named_lab
+from testbed.cli.twins import inside_twin, named_lab, with_settle_of_twin
 from testbed.errors import EXIT_LAB, UsageError
 from testbed.report.waiting_message import waiting
 from testbed.schema import Lab
@@ -64,7 +64,7 @@ def doctor(
     if wiring:
         from testbed.cli.wiring import check_wiring
 
-        return check_wiring(found, results, json=json)
+        return check_wiring(with_settle_of_twin(found), results, json=json)
     from testbed.bench.doctor import Finding, examine
     from testbed.bench.health import troubles_of_results
 

@@ -24,7 +24,7 @@ from testbed.cli.completion import run_names
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.file_lookup import lab_file
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import CurrentTwin, this_command
+from testbed.cli.twins import CurrentTwin, this_command, with_settle_of_twin
 from testbed.commands import typed
 from testbed.errors import (
     EXIT_PASSED,
@@ -221,7 +221,7 @@ def _recover_here(dead: CrashedRun, tell: Subscriber) -> int:
     inbox = Inbox()
     try:
         with record_signals(inbox.interrupt):
-            lab = dead.lab()
+            lab = with_settle_of_twin(dead.lab())
             twin = CurrentTwin() if dead.is_on_twin else None
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     finally:

@@ -28,7 +28,7 @@ from testbed.cli.completion import circuit_ends, switches
 from testbed.cli.exit_on_signal import defer_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.standard_streams import is_read
-from testbed.cli.twins import inside_twin, named_lab
+from testbed.cli.twins import inside_twin, named_lab, with_settle_of_twin
 from testbed.clock import Deadline
 from testbed.commands import typed
 from testbed.errors import InstrumentError, UsageError
@@ -94,6 +94,7 @@ def switch(
     from testbed.bench.manual_switch import open_manual_switch
     from testbed.cli.record import temporary_record
 
+    found = with_settle_of_twin(found)
     with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
         if action == "watch":
             _watch(box, seconds, json)

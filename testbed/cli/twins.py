@@ -187,6 +187,15 @@ def is_inside_twin(lab: Lab) -> bool:
     return True
 
 
+def with_settle_of_twin(lab: Lab) -> Lab:
+    """Return a lab; in a twin its drivers wait for as long as the switches settle there now."""
+    if TWIN_VARIABLE not in os.environ:
+        return lab
+    from testbed.bench.characterisation import with_time_to_settle
+
+    return with_time_to_settle(lab, CurrentTwin().tuning()["settle"])
+
+
 def _check_lab(theirs: str, lab: Lab) -> None:
     if theirs != lab.lab:
         raise UsageError(

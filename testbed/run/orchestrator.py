@@ -31,6 +31,7 @@ from testbed.run.run_end import append_run_end
 from testbed.run.run_leases import RunLeases
 from testbed.run.time_limits import RESTORE_LIMIT, longest_restore, time_limit
 from testbed.run.twin_control import TwinControl
+from testbed.run.twin_settings import lab_for_twin
 from testbed.schema import Experiment, Lab
 
 _OPEN_LIMIT = 20.0
@@ -55,7 +56,8 @@ class Orchestrator:
         """Make what the steps work with; nothing is opened yet."""
         log, inbox, twin = self.log, self.inbox, self.twin
         self._journal = Journal(self.directory.journal)
-        self._bench = Bench(self.lab, self.directory, self._journal, log, inbox.listen)
+        lab = lab_for_twin(self.lab, twin, self.experiment.arms()) if twin else self.lab
+        self._bench = Bench(lab, self.directory, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
         self._pauses = PauseDetector(log)
         self._load = Load(twin.processes if twin else None)

@@ -9,17 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from testbed.bench.characterisation import with_time_to_settle
 from testbed.errors import BusyError, LabError
 from testbed.faults.contracts import Undo
 from testbed.record.lease_rules import Resource
 from testbed.run.context import RunContext
 from testbed.run.twin_control import Settings, TwinControl
-from testbed.schema import Lab
+from testbed.schema import Arm, Lab
 
 SETTINGS = Resource("settings", name="settings of the twin")
 """All of them; a part of them is a run's that changes none."""
 
 _LIMIT = 10.0
+
+
+def lab_for_twin(lab: Lab, twin: TwinControl, arms: Iterable[Arm]) -> Lab:
+    """Return a lab whose drivers wait for as long as the twin's switches settle in any arm."""
+    settings = [twin.settings_of(arm.of(lab))["settle"] for arm in arms]
+    longest = {name: max(one[name] for one in settings) for name in lab.switches}
+    return with_time_to_settle(lab, longest)
 
 
 class TwinSettings:

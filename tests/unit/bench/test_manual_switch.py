@@ -3,11 +3,12 @@
 import signal
 import threading
 import time
+from dataclasses import replace
 from secrets import token_hex
 
 import pytest
 
-from testbed.bench.characterisation import options_of
+from testbed.bench.characterisation import options_of, with_time_to_settle
 from testbed.bench.endpoints import parse_endpoint_pairs, parse_endpoints
 from testbed.bench.lease_resources import needs
 from testbed.bench.manual_switch import open_manual_switch
@@ -174,6 +175,15 @@ def test_a_switch_may_take_as_long_as_its_card_states(tmp_path):
         assert rig.connect("4", "11").verified.lit, "it settles in 200 ms"
     finally:
         rig.close()
+
+
+def test_a_driver_waits_for_as_long_as_the_switch_of_its_twin_settles(hand):
+    options = {
+        seconds: options_of(with_time_to_settle(hand.lab, {"ocs": seconds}), "ocs")
+        for seconds in (0.01, 1.0)
+    }
+    assert options[0.01] == options_of(hand.lab, "ocs")
+    assert options[1.0] == replace(options[0.01], settle_max=1.0)
 
 
 def test_without_a_card_the_time_limit_is_that_of_the_lab_file(hand):
