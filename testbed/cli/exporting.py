@@ -34,6 +34,7 @@ COLUMNS = {
     "text": str,
     "unit": str,
     "bound": float,
+    "flag": str,
 }
 """The columns of the table, in their order, with what is in each."""
 
@@ -88,19 +89,30 @@ def _rows(run: RunDirectory, summary: dict[str, Any]) -> Iterator[dict[str, Any]
     common = {key: str(summary.get(key) or "") for key in ("experiment", "lab", "label")}
     metrics = summary.get("metrics") or {}
     units = {name: str(metric["unit"]) for name, metric in metrics.items()}
-    for trial in summary.get("trials", ()):
+    trials, flags = summary.get("trials", ()), summary.get("flags") or {}
+    measured: dict[str, dict[str, None]] = {}
+    for trial in trials:
+        measured.setdefault(trial["variant"], {}).update(dict.fromkeys(trial["values"]))
+    for trial in trials:
         about = {key: trial[key] for key in ("trial", "outcome", "valid")}
         row = {"run": run.id, **common, **about, "arm": trial["variant"]}
-        yield from _rows_of_trial(row, trial, units)
+        values = dict.fromkeys(measured[trial["variant"]] or [""]) | trial["values"]
+        yield from _rows_of_trial(row, {**trial, "values": values}, units, flags)
 
 
 def _rows_of_trial(
-    row: dict[str, Any], trial: dict[str, Any], units: Mapping[str, str]
+    row: dict[str, Any],
+    trial: dict[str, Any],
+    units: Mapping[str, str],
+    flags: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     for sort, values in (("value", trial["values"]), ("predicted", trial["predicted"])):
         for name, value in values.items():
-            unit = units.get(f"{row['arm']}.{name}") or _unit(name)
-            yield {**row, "sort": sort, "name": name, "unit": unit, **_cell(value)}
+            metric = f"{row['arm']}.{name}"
+            unit = units.get(metric) or (_unit(name) if name else "")
+            about = {"sort": sort, "name": name, "unit": unit}
+            flag = flags.get(metric) if sort == "value" else None
+            yield {**row, **about, **_cell(value), "flag": flag}
     errors = trial.get("mark_errors") or {}
     for name, value in (trial.get("marks") or {}).items():
         bound = errors.get(name)

@@ -61,6 +61,7 @@ class RunSelection:
             found = metrics[row["run"]].get(name, {})
             row |= {"metric": name, "value": found.get("median"), "unit": found.get("unit", "")}
             row |= {"n": found.get("n"), "better": found.get("better", "")}
+            row["flag"] = found.get("flag", "")
         return rows if self.best is None else _best_first(rows)
 
 
@@ -125,13 +126,22 @@ def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(path: Path) -> dict[str, Any]:
-    """Return the metrics of a run that have a number, or say that there is none."""
+    """Return the metrics of a run that have a number, or say that there is none.
+
+    `flag` of a metric is why it is not what it seems.
+    """
     try:
-        found = RunDirectory(path).read_json("summary.json").get("metrics", {})
+        summary = RunDirectory(path).read_json("summary.json")
     except UsageError:
         return {}
+    found, flags = summary.get("metrics", {}), summary.get("flags", {})
     rows = found.items() if isinstance(found, dict) else ()
-    return {name: one for name, one in rows if isinstance(one, dict) and _is_metric(one)}
+    why = flags if isinstance(flags, dict) else {}
+    return {
+        name: one | {"flag": str(why.get(name, ""))}
+        for name, one in rows
+        if isinstance(one, dict) and _is_metric(one)
+    }
 
 
 def _is_metric(found: Mapping[str, Any]) -> bool:
@@ -148,6 +158,9 @@ def print_runs(rows: Sequence[Mapping[str, Any]], wanted: RunSelection, results:
     headings = ["RUN", "EXPERIMENT", "STARTED", "LAB", "LABEL", "OUTCOME"]
     headings += [wanted.metric] if wanted.metric else []
     print_table([*headings, "OVERRIDES", "REASON"], [_cells(row, wanted) for row in rows])
+    for row in rows:
+        if why := row.get("flag"):
+            print(f"{wanted.metric} of {row['run'].rpartition('-')[2]}: {why}")
 
 
 def _cells(row: Mapping[str, Any], wanted: RunSelection) -> list[str]:
@@ -164,7 +177,8 @@ def _value(row: Mapping[str, Any]) -> str:
 
     if row["value"] is None:
         return "-"
-    return f"{quantity(row['value'], row['unit'])} (n={row['n']})"
+    flagged = ", see below" if row["flag"] else ""
+    return f"{quantity(row['value'], row['unit'])} (n={row['n']}{flagged})"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -52,7 +52,7 @@ def print_comparison(
     table = _table if len(named) == len(_TWO) else _wide_table
     many = "The two runs have" if len(named) == len(_TWO) else "The runs have"
     console.print(table(common, named) if common else f"{many} no metric in common.")
-    for line in (*_only(named), *_not_recovered(named), *_digests(named)):
+    for line in (*_flags(named), *_only(named), *_not_recovered(named), *_digests(named)):
         console.print(line)
 
 
@@ -65,7 +65,8 @@ def comparison_to_json(
     and each but the first has its `metrics` against the first.
     """
     _check_format(runs)
-    shown = [{key: run[key] for key in ("run", "experiment", "lab", "label")} for run in runs]
+    about = ("run", "experiment", "lab", "label")
+    shown = [{key: run[key] for key in about} | {"flags": run.get("flags", {})} for run in runs]
     settings = {row.key: list(row.values) for row in differing(setups)}
     first, *others = runs
     found = [
@@ -84,7 +85,8 @@ def with_arms(run: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
     """Return a summary as of `summary.json` in which arms are called as `names` says."""
     metrics = {of_arm(name, names): metric for name, metric in run["metrics"].items()}
     trials = [{**trial, "variant": names[trial["variant"]]} for trial in run["trials"]]
-    return {**run, "metrics": metrics, "trials": trials}
+    flags = {of_arm(name, names): why for name, why in run.get("flags", {}).items()}
+    return {**run, "metrics": metrics, "trials": trials, "flags": flags}
 
 
 def _named(runs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
@@ -150,6 +152,13 @@ def _warnings(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
             words = f"different {what}s: {' against '.join(values)}"
             found.append(Text(words, style="bold yellow"))
     return found
+
+
+def _flags(named: Mapping[str, Mapping[str, Any]]) -> Iterator[Text]:
+    """Yield why some metrics of a run are not what they seem."""
+    for name, run in named.items():
+        for metric, why in run["flags"].items():
+            yield Text(f"{metric} of the {name}: {why}", style="yellow")
 
 
 def _only(named: Mapping[str, Mapping[str, Any]]) -> Iterator[Text]:

@@ -34,9 +34,12 @@ class Case:
 
 
 def write_junit(summary: Summary, path: Path) -> None:
-    """Write a run as one JUnit suite; a run in which no trial measured anything holds an error."""
+    """Write a run as one JUnit suite; a run in which no trial measured anything holds an error.
+
+    Metrics that are not what they seem are properties: their names, and why.
+    """
     named = ("run", "seed", "lab", "label", "outcome")
-    properties = {name: str(getattr(summary, name)) for name in named}
+    properties = {name: str(getattr(summary, name)) for name in named} | dict(summary.flags)
     suite = suite_of(summary.experiment, list(_cases(summary)), properties)
     RunDirectory(path.parent).write_text(path.name, document(suite))
 

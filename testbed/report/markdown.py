@@ -23,6 +23,7 @@ def markdown(summary: Summary) -> str:
     ]
     if rows := [(of.name, row.arm, *cells(row)) for of in arm_tables(short) for row in of.rows]:
         parts += [_table(HEADINGS, rows), *map(_escaped, notes(summary))]
+    parts += [_escaped(f"{name}: {why}") for name, why in short.flags.items()]
     if checks := [(c.verdict, c.name, c.limit, check_value(c), c.reason) for c in short.checks]:
         parts.append(_table(("verdict", "check", "limit", "value", "reason"), checks))
     return "\n\n".join(parts) + "\n"

@@ -67,6 +67,15 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
     assert flags(metrics, {"only": {"heartbeat": 0.2}}) == {}  # on hardware no rate is known
 
 
+def test_single_trials_above_the_rate_of_a_port_are_flagged_where_the_median_is_not():
+    metrics = {
+        "only.busbw_64kib": Metric((118.9e6, 60e6, 103e6, 70e6, 80e6), None, meaning("busbw"))
+    }
+    assert flags(metrics, {"only": TWIN})["only.busbw_64kib"].startswith(
+        "2 of 5 trials, with up to 118.9 Mbit/s, are above the 100 Mbit/s of a port: after a pause"
+    )
+
+
 @pytest.mark.parametrize("algorithm", ["stragglar", "direct"])
 def test_bandwidth_above_the_line_rate_is_explained_by_reductions_before_the_last_rank(algorithm):
     name = f"late.busbw_{algorithm}_7mib"

@@ -53,8 +53,26 @@ def test_each_value_prediction_and_mark_is_a_row(tmp_path, capsys):
         ["predicted", "recovery_time", "0.1", "", "s", ""],
         ["mark", "t0", "0.0", "", "s", ""],
         ["mark", "t10", "0.125", "", "s", "0.001"],
+        ["value", "recovery_time", "", "", "s", ""],
+        ["value", "digest", "", "", "", ""],
+        ["value", "rank_ready", "", "", "", ""],
     ]
     assert {row["run"] for row in rows} == {run.id} and {row["arm"] for row in rows} == {"warm"}
+
+
+def test_a_failed_trial_has_a_row_also_where_no_trial_has_a_value(tmp_path, capsys):
+    failed = TRIALS[1] | {"outcome": "failed"}
+    (row,) = exported(capsys, str(records.ended(tmp_path, trials=[failed]).path))
+    assert [row[key] for key in ("trial", "outcome", "name", "value")] == ["1", "failed", "", ""]
+
+
+def test_a_flagged_metric_says_why_in_each_row_with_a_measured_value(tmp_path, capsys):
+    flags = {"warm.recovery_time": "too good to be true"}
+    run = records.ended(tmp_path, trials=TRIALS[:1])
+    run.write_json("summary.json", run.read_json("summary.json") | {"flags": flags})
+    rows = exported(capsys, str(run.path))
+    flagged = [(row["sort"], row["name"]) for row in rows if row["flag"]]
+    assert flagged == [("value", "recovery_time")]
 
 
 def test_the_metric_of_a_program_has_the_unit_that_its_run_says(tmp_path, capsys):
@@ -83,7 +101,7 @@ def test_parquet_holds_the_same_rows_with_their_types(tmp_path, capsys):
     assert command_line(["export", str(run.path), "--parquet", str(tmp_path / "x.parquet")]) == 0
     table = parquet.read_table(tmp_path / "x.parquet")
     assert table.column_names == list(COLUMNS)
-    (first, *_, last) = table.to_pylist()
+    first, last = (table.to_pylist()[number] for number in (0, 5))
     assert (first["value"], first["text"], first["trial"], first["valid"]) == (0.125, None, 0, True)
     assert (last["name"], last["bound"]) == ("t10", 0.001)
 

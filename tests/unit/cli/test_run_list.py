@@ -108,6 +108,18 @@ def test_an_unknown_metric_is_reported_with_the_nearest_name(tmp_path, capsys, o
     assert words in capsys.readouterr().err
 
 
+def test_a_bandwidth_above_the_rate_of_the_line_is_explained_below_the_table(tmp_path, capsys):
+    found = {"unit": "bit/s", "better": "higher", "n": 9, "median": 6e8}
+    run = records.ended(tmp_path, metrics={"warm.busbw": found})
+    why = "600 Mbit/s is above the 500 Mbit/s of a port"
+    run.write_json("summary.json", run.read_json("summary.json") | {"flags": {"warm.busbw": why}})
+    wanted = ["list", "runs", "--results", str(tmp_path), "--metric", "warm.busbw", "--best", "1"]
+    assert command_line(wanted) == 0
+    told = capsys.readouterr().out
+    assert ", see below)" in told
+    assert told.splitlines()[-1] == f"warm.busbw of {run.id[-6:]}: {why}"
+
+
 def test_a_folder_without_runs_is_named(tmp_path, capsys):
     assert command_line(["list", "runs", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().err == f"{tmp_path} holds no runs\n"

@@ -66,6 +66,14 @@ def test_json_output_holds_the_same_as_the_text():
         comparison_to_json([fast, slow | {"format": 99}], [])
 
 
+def test_a_metric_that_is_not_what_it_seems_is_explained(page):
+    flagged = written(*bandwidths(4e8)) | {"flags": {"warm.busbw": "above the rate of a port"}}
+    found = page(written(*bandwidths(2e8)), flagged)
+    assert "warm.busbw of the second: above the rate of a port" in found
+    told = comparison_to_json([flagged, flagged], [])
+    assert told["first"]["flags"] == flagged["flags"]
+
+
 def test_which_direction_is_better_is_the_metrics_own(page):
     slow, fast = written(*bandwidths(2e8)), written(*bandwidths(4e8))
     assert row(page(slow, fast), "warm.busbw")[-1] == "better"

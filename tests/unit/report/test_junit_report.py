@@ -35,6 +35,12 @@ def fates(suite: ET.Element) -> dict[str, str]:
     return found
 
 
+def test_a_metric_that_is_not_what_it_seems_is_a_property(suite):
+    found = suite(summary(recovery(0), flags={"warm.busbw": "above the rate of a port"}))
+    kept = {one.get("name"): one.get("value") for one in found.iter("property")}
+    assert kept["warm.busbw"] == "above the rate of a port"
+
+
 def test_each_check_and_each_trial_is_a_test_case_with_its_result(suite):
     invalid = recovery(2, valid=False, reason="no receipt")
     found = suite(summary(recovery(0), lost(1), invalid, checks=(HELD, MISSED, OPEN)))
