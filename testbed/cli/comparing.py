@@ -11,12 +11,13 @@ from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, argument, p
 from testbed.cli.characterisation import read_card
 from testbed.cli.completion import run_names
 from testbed.cli.record import report_damage
+from testbed.commands import typed
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
 from testbed.files import is_file
 from testbed.record.rundir import RunDirectory, find_run
 from testbed.report.setting_differences import Setup
-from testbed.schema import experiment_source, lab_source, split_overrides
+from testbed.schema import expanded, experiment_source, lab_source, split_overrides
 
 Runs = Annotated[
     list[str],
@@ -37,13 +38,24 @@ def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = Fal
 
     directories = [find_run(results, name) for name in runs]
     with report_damage(*directories):
-        summaries = [directory.read_json("summary.json") for directory in directories]
+        summaries = [_summary(directory) for directory in directories]
         setups = _setups(directories, summaries)
         if json:
             print_json(comparison_to_json(summaries, setups))
         else:
             print_comparison(summaries, setups, terminal())
     return EXIT_PASSED
+
+
+def _summary(directory: RunDirectory) -> dict[str, Any]:
+    found = directory.read_json("summary.json")
+    if "trials" not in found:
+        raise UsageError(
+            f"{directory.path} has no trials to compare: it is the record of a check, or of "
+            "circuits changed by hand",
+            hint=f"choose runs of experiments: `{typed('list', 'runs')}` shows them",
+        )
+    return found
 
 
 def _setups(directories: list[RunDirectory], summaries: list[dict[str, Any]]) -> list[Setup]:
@@ -59,7 +71,7 @@ def _setup(directory: RunDirectory, summary: dict[str, Any]) -> Setup:
     ours, theirs = split_overrides(facts.get("overrides", ()))
     return Setup(
         experiment_source(directory.inside("experiment.yaml"), ours).data,
-        lab_source(directory.inside("lab.yaml"), theirs).data,
+        expanded(lab_source(directory.inside("lab.yaml"), theirs)).data,
         facts | {"repeat": _repeats(summary)},
     )
 

@@ -18,6 +18,7 @@ from testbed.schema.experiment import Check as Check
 from testbed.schema.experiment import Experiment as Experiment
 from testbed.schema.experiment import Fault as Fault
 from testbed.schema.experiment import Target as Target
+from testbed.schema.host_groups import expanded as expanded
 from testbed.schema.hosts import FabricKind as FabricKind
 from testbed.schema.hosts import Host as Host
 from testbed.schema.instruments import Switch as Switch

@@ -8,6 +8,7 @@ import pytest
 import testbed.twin.characterisation
 from testbed.cli import run as command_line
 from testbed.schema import load
+from tests.unit.cli import records
 
 CARDS = Path(testbed.twin.characterisation.__file__).parent
 PIEZO, MESH = str(CARDS / "piezo.json"), str(CARDS / "pic.json")
@@ -79,6 +80,27 @@ def test_runs_are_compared_with_the_settings_that_differ(runs, capsys):
     assert json.loads(capsys.readouterr().out)["settings"]["lab.twin.rate"] == [
         "500 Mbit/s", "100 Mbit/s", "500 Mbit/s",
     ]  # fmt: skip
+
+
+def test_groups_of_hosts_do_not_differ_from_the_same_hosts_written_out(tmp_path, capsys):
+    line = [*MODEL, "--lab", "serial-rack", "--results", str(tmp_path)]
+    for more in ([], ["-S", "lab.twin.settle=40 ms"]):
+        assert command_line([*line, *more]) == 0
+    capsys.readouterr()
+    ends = [path.name for path in tmp_path.glob("2*")]
+    assert command_line(["compare", *ends, "--json", "--results", str(tmp_path)]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+    assert [key for key in settings if key.startswith("lab.")] == ["lab.twin.settle"]
+
+
+def test_a_record_without_trials_cannot_be_compared(runs, tmp_path, capsys):
+    check = records.ended(tmp_path, "wiring")
+    facts = check.read_json("summary.json")
+    check.write_json("summary.json", {key: facts[key] for key in facts if key != "trials"})
+    assert command_line(["compare", runs[0], str(check.path)]) == 2
+    assert f"{check.path} has no trials to compare: it is the record of a check" in (
+        capsys.readouterr().err
+    )
 
 
 def test_comparing_a_single_run_is_refused(capsys):

@@ -10,13 +10,15 @@ import pytest
 
 from testbed import commands
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.clocks import Instant
+from testbed.analysis.marks import Marks
 from testbed.analysis.recover_attempts import RecoverAttempt, UndoStep
 from testbed.analysis.settings import Profile
 from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
 from testbed.report.last_page import print_page
-from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
+from tests.unit.report.runs_by_hand import ZERO, lost, recovery, summary, trial, unrepaired
 
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)
@@ -177,6 +179,19 @@ def test_unknown_values_are_shown_with_their_cause(page):
 def test_the_detectors_of_the_fault_are_listed_with_their_number_of_trials(page):
     trials = [recovery(0, witnesses={"carrier": 0.01}), recovery(1, witnesses={"carrier": 0.02})]
     assert "seen by: carrier 15 ms after t0 (2 of 2)" in page(summary(*trials))
+
+
+def test_a_trial_without_symptoms_shows_who_observed_its_fault(page):
+    receipt = {"observer": "h1 process in state T", "at": 0.001}
+    shown = page(summary(*(recovery(number, receipt=receipt) for number in range(2))))
+    assert "seen by: h1 process in state T (2 of 2)" in shown
+
+
+def test_the_interval_of_the_fault_is_printed_where_it_matters(page):
+    assert "t0 is the earliest" not in page(summary(recovery(0)))
+    at = recovery(0).marks.at | {"t0": Instant(ZERO, ZERO + 0.049)}
+    shown = " ".join(page(summary(replace(recovery(0), marks=Marks(at)))).split())
+    assert "it began up to 49 ms later, and times since t0 are too long by as much" in shown
 
 
 def test_open_changes_are_printed_before_the_verdict(page):
