@@ -43,6 +43,7 @@ METRICS: dict[str, MetricDefinition] = {
     "fabric_ready": _Metric("s", "lower", "t6 - t0: until light and link are good again"),
     "detection": _Metric("s", "lower", "t2 - t0: until the failure is decided"),
     "fencing": _Metric("s", "lower", "t3 - t2: until the victim is provably out"),
+    "planning": _Metric("s", "lower", "t4 - t3: until the switch is commanded"),
     "commanding": _Metric("s", "lower", "t5 - t4: until the switch reads back as told"),
     "reconfiguration": _Metric("s", "lower", "t6 - t4: from the command to light, link, identity"),
     "leaving": _Metric("s", "lower", "t7 - t3: until the last survivor has left"),

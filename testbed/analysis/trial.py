@@ -33,6 +33,7 @@ _SPANS = {
     "fabric_ready": ("t0", "t6"),
     "detection": ("t0", "t2"),
     "fencing": ("t2", "t3"),
+    "planning": ("t3", "t4"),
     "commanding": ("t4", "t5"),
     "reconfiguration": ("t4", "t6"),
     "leaving": ("t3", "t7"),

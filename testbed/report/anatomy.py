@@ -10,7 +10,10 @@ from testbed.analysis.grouping import grouped
 from testbed.analysis.metrics import Sample
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
-from testbed.report.wording import in_order
+from testbed.report.wording import in_order, quantity
+
+_NEGLIGIBLE = 1e-3
+"""Seconds of doubt about t0 that need no words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,19 @@ class Anatomy:
     def recovered(self) -> tuple[TrialResult, ...]:
         """Return the trials that count and came back."""
         return tuple(trial for trial in self.valid if trial.recovered)
+
+    @property
+    def doubt(self) -> str:
+        """Return how much earlier than the fault t0 may be, where that is not next to nothing."""
+        widths = [
+            t0.late - t0.early for t in self.valid if t.marks and (t0 := t.marks.at.get("t0"))
+        ]
+        if max(widths, default=0.0) < _NEGLIGIBLE:
+            return ""
+        return (
+            "t0 is the earliest moment at which the fault can have begun; it began up to "
+            f"{quantity(max(widths), 's')} later, and times since t0 are too long by as much"
+        )
 
     @property
     def lost_steps(self) -> int:

@@ -35,8 +35,6 @@ _ALL_NUMBERS, _MEDIANS = 70, 32
 """Columns of a terminal that all numbers fill, and the medians alone; the rest is for bars."""
 
 _LONGEST_BAR = 60
-_NEGLIGIBLE = 1e-3
-"""Seconds of doubt about t0 that need no words."""
 
 
 def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Console) -> None:
@@ -51,7 +49,7 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
         if arm.parts or f"{arm.arm}.dip" in summary.metrics:
             table = _table(arm, summary, longest, console.width)
             console.print(Padding(table, (0, 0, 0, 2), expand=False))
-        for line in filter(None, (f"seen by: {_witnesses(arm)}", _doubt(arm))):
+        for line in filter(None, (f"seen by: {_witnesses(arm)}", arm.doubt)):
             console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
     console.print(
         Text(
@@ -110,14 +108,3 @@ def _witnesses(arm: Anatomy) -> str:
     receipts = Counter(trial.receipt["observer"] for trial in arm.valid if trial.receipt)
     found = ", ".join(f"{who} ({count} of {len(arm.valid)})" for who, count in receipts.items())
     return found or "no observer"
-
-
-def _doubt(arm: Anatomy) -> str:
-    """Return how much earlier than the fault t0 may be, where that is not next to nothing."""
-    widths = [t0.late - t0.early for t in arm.valid if t.marks and (t0 := t.marks.at.get("t0"))]
-    if max(widths, default=0.0) < _NEGLIGIBLE:
-        return ""
-    return (
-        f"t0 is the earliest moment at which the fault can have begun; it began up to "
-        f"{quantity(max(widths), 's')} later, and times since t0 are too long by as much"
-    )

@@ -24,7 +24,15 @@ _OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
 """Metrics of a trial in which something was broken."""
 
 _OF_A_REPAIR = (
-    *("fabric_ready", "detection", "fencing", "commanding", "reconfiguration", "leaving"),
+    *(
+        "fabric_ready",
+        "detection",
+        "fencing",
+        "planning",
+        "commanding",
+        "reconfiguration",
+        "leaving",
+    ),
     *("waiting", "joining", "resuming", "restoring", "first_step"),
 )
 """Metrics of a trial in which a policy repaired what was broken."""

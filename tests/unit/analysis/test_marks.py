@@ -39,6 +39,7 @@ def test_a_recovery_has_every_mark_and_every_span_between_them():
             "fabric_ready": 0.08,
             "detection": 0.02,
             "fencing": 0.01,
+            "planning": 0.005,
             "commanding": 0.005,
             "reconfiguration": 0.045,
             "leaving": 0.02,
