@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.clock import Deadline, bounded, utc
-from testbed.commands import typed
+from testbed.commands import has_context, typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import has_pending_undo
@@ -141,8 +141,7 @@ class ClaimRegistry:
             after, hit = rules.revoke(before, unwanted)
             for claim in hit:
                 found = self._status(claim, ledger.now)
-                mine = claim.holder.pid == 0 and claim.holder.user == me.user
-                if mine or found.standing == "ended":
+                if _is_own_lock(claim.holder) or found.standing == "ended":
                     continue
                 if not forced:
                     raise _busy([found], unwanted)
@@ -228,9 +227,29 @@ def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
         return RecoveryRequired(
             words, hint=f"that run died and left something changed; type{where}: {command}"
         )
+    if _is_own_lock(first):
+        names = _names_here(found[0].claim, wanted)
+        lab = () if has_context() or not first.lab else ("--lab", first.lab)
+        return BusyError(
+            words, hint=f"you hold it yourself; `{typed('unlock', *names, *lab)}` gives it back"
+        )
     waiting = "wait for it (`run` does with --wait-lock), or ask its owner"
     hint = f"{waiting}; `{typed('who')}` shows all"
     return BusyError(words, hint=hint)
+
+
+def _is_own_lock(holder: Holder) -> bool:
+    """Tell whether this user holds something by hand."""
+    return holder.pid == 0 and holder.user == holder_here(0).user
+
+
+def _names_here(claim: Claim, wanted: frozenset[Resource]) -> list[str]:
+    """Return by which names of the lab of what is wanted a claim's part of it can be released."""
+    theirs = rules.ResourceIndex(wanted).overlapping(claim.resources)
+    known = {(r.box, r.box_name) for r in wanted}
+    if not {(r.box, r.box_name) for r in theirs} <= known:
+        theirs = rules.ResourceIndex(theirs).overlapping(wanted)
+    return rules.names_of(theirs)
 
 
 def _named(claim: Claim, wanted: frozenset[Resource]) -> str:

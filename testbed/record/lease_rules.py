@@ -41,6 +41,11 @@ class Resource:
 
 
 def format_resources(resources: Iterable[Resource]) -> str:
+    """Return the names of resources in a sentence, as `names_of` does."""
+    return ", ".join(names_of(resources))
+
+
+def names_of(resources: Iterable[Resource]) -> list[str]:
     """Return the names of resources, box by box, 2 before 10; ports in a row as `ocs.1-8`."""
     once = {(r.name or r.box, r.part): r for r in sorted(resources, reverse=True)}
     ordered = sorted(once.values(), key=lambda r: (r.box, len(r.part), r.part))
@@ -50,7 +55,7 @@ def format_resources(resources: Iterable[Resource]) -> str:
             rows[-1].append(resource)
         else:
             rows.append([resource])
-    return ", ".join(f"{row[0]}-{row[-1].part}" if row[1:] else str(row[0]) for row in rows)
+    return [f"{row[0]}-{row[-1].part}" if row[1:] else str(row[0]) for row in rows]
 
 
 def _follows(one: Resource, other: Resource) -> bool:
