@@ -44,10 +44,10 @@ def list_(
         str, typer.Option(help="Besides, this metric of each run.", autocompletion=run_metrics)
     ] = "",
     last: Annotated[
-        int | None, typer.Option(min=0, help="Only so many of the newest runs.")
+        int | None, typer.Option(min=1, help="Only so many of the newest runs.")
     ] = None,
     best: Annotated[
-        int | None, typer.Option(min=0, help="Only so many runs, the best by --metric first.")
+        int | None, typer.Option(min=1, help="Only so many of them, the best by --metric first.")
     ] = None,
     results: RecordsOption = RESULTS,
     json: JsonOption = False,

@@ -31,7 +31,7 @@ class RunSelection:
     best: int | None = None
 
     def rows(self, results: Path) -> list[dict[str, Any]]:
-        """Return what is worth a row of each run, oldest first, or the best first."""
+        """Return what is worth a row of each run, oldest first; the best of the newest first."""
         found = [row_of(run) for run in runs(results)]
         if self.experiment:
             known = sorted({row["experiment"] for row in found})
@@ -41,14 +41,15 @@ class RunSelection:
                     f"{results.absolute()} has no run of {self.experiment!r}",
                     hint=nearest(self.experiment, known),
                 )
-        if self.metric or self.best is not None:
-            found = self._measured(found, results)
-        rows = found[: self.best] if self.best is not None else found
-        return rows[-self.last :] if self.last is not None else rows
-
-    def _measured(self, rows: list[dict[str, Any]], results: Path) -> list[dict[str, Any]]:
-        if not self.metric:
+        if self.best is not None and not self.metric:
             raise UsageError("--best needs a metric", hint="name one with --metric")
+        if self.metric:
+            self._measure(found, results)
+        newest = found[-self.last :] if self.last is not None else found
+        return newest if self.best is None else _best_first(newest)[: self.best]
+
+    def _measure(self, rows: list[dict[str, Any]], results: Path) -> None:
+        """Add the metric to each row."""
         metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
         name = self.metric
         known = sorted({one for found in metrics.values() for one in found})
@@ -62,7 +63,6 @@ class RunSelection:
             row |= {"metric": name, "value": found.get("median"), "unit": found.get("unit", "")}
             row |= {"n": found.get("n"), "better": found.get("better", "")}
             row["flag"] = found.get("flag", "")
-        return rows if self.best is None else _best_first(rows)
 
 
 def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

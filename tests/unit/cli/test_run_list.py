@@ -92,6 +92,21 @@ def test_the_best_runs_come_first_in_the_direction_of_the_metric(tmp_path, capsy
     assert [row["value"] for row in rows] == best
 
 
+def test_the_best_of_the_newest_runs_are_listed(tmp_path, capsys):
+    for second, median in enumerate((0.1, 0.4, 0.2, 0.3)):
+        made = records.ended(tmp_path, metrics=metric(median)).path
+        made.rename(tmp_path / f"20261122T10000{second}Z-lumion-00000{second}")
+    rows = listed(tmp_path, capsys, "--last", "3", "--metric", RECOVERY, "--best", "2")
+    assert [row["value"] for row in rows] == [0.2, 0.3]
+
+
+@pytest.mark.parametrize("option", ["--last", "--best"])
+def test_a_list_of_no_runs_is_refused(tmp_path, capsys, option):
+    line = ["list", "runs", "--results", str(tmp_path), "--metric", RECOVERY, option, "0"]
+    assert command_line(line) == 2
+    assert f"Invalid value for '{option}'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
