@@ -94,7 +94,8 @@ class AllReduceOptions:
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not consist of float32 values, and what gives no sample."""
-        check_counts(self, "ranks", "iterations")
+        check_counts(self, "ranks", least=2)
+        check_counts(self, "iterations")
         check_counts(self, "spares", "warmup", least=0)
         check_sizes(self.sizes)
 

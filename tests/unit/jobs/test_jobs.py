@@ -117,7 +117,7 @@ def test_impossible_models_are_refused(options, complaint):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"ranks": 0}, "ranks must be at least 1"),
+        ({"ranks": 1}, "ranks must be at least 2, not 1"),
         ({"sizes": ()}, "sizes must name at least one"),
         ({"sizes": (4096, 6)}, "6 bytes are not a whole number of float32"),
         ({"sizes": (0,)}, "0 bytes are not a whole number of float32"),
