@@ -23,6 +23,14 @@ class SpliceOptions:
     Then it is asked once more, for twenty times as long, and its outlet is looked at.
     """
 
+    def __post_init__(self) -> None:
+        """Refuse a heartbeat that every healthy rank misses."""
+        if self.heartbeat <= 0:
+            raise ValueError(
+                "heartbeat must be above 0: a rank that is silent for longer is replaced; "
+                "200 ms is usual"
+            )
+
 
 SPLICE = Kind(
     "a spare host takes the victim's place through the fabric; survivors stay up",

@@ -391,6 +391,11 @@ REFUSED = {
         "experiment.yaml:5:9: a trial of cold would never end: nothing happens to job main, and "
         "it has no last step; give the job `steps`",
     ),
+    "a heartbeat that every healthy rank misses": (
+        [("experiment", "policy: {kind: splice}", "policy: {kind: splice, heartbeat: 0 ms}")],
+        "experiment.yaml:8:9: policy: heartbeat must be above 0: a rank that is silent for longer "
+        "is replaced; 200 ms is usual",
+    ),
     "a metric that there is not": (
         [("experiment", "warm.recovery_time", "warm.recovery_tim")],
         "experiment.yaml:14:3: checks.warm.recovery_tim: 'recovery_tim' is not a metric; did "
