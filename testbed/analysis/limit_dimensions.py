@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from testbed.analysis.metric_definitions import DIMENSIONS, MetricDefinition
 from testbed.schema import Condition, Statistic
 from testbed.units import FREQUENCY, LOSS, POWER, SHARE, Dimension
 
 NEAR = "near_prediction"
 _KINDS = {SHARE: "a percentage"}
+_BEGINNING = re.compile(r"([<>=]*\s*)([-+0-9._eE]*)")
+"""Of a limit: what compares, where it says so, and the number."""
 
 
 def dimension_mismatch(
@@ -19,9 +23,11 @@ def dimension_mismatch(
     dimension = DIMENSIONS.get(meaning.unit)
     if limit.dimension in _permitted(dimension, statistic):
         return ""
-    written = f"{limit.text!r} is {_kind(limit.dimension)}"
+    wanted = LOSS if statistic == NEAR and dimension in (POWER, LOSS) else dimension
+    how = "without a unit" if wanted is None else "in dB" if wanted is LOSS else "with a unit"
     return (
-        f"{written}, and {metric} is {_kind(dimension)}: write it {_example(dimension, statistic)}"
+        f"{limit.text!r} is {_kind(limit.dimension)}, and {metric} is {_kind(dimension)}: "
+        f"write it {how}, as {_rewritten(limit, wanted)!r}"
     )
 
 
@@ -44,9 +50,14 @@ def _kind(dimension: Dimension | None) -> str:
     return "a plain number" if dimension is None else _KINDS.get(dimension, f"a {dimension.name}")
 
 
-def _example(dimension: Dimension | None, statistic: Statistic) -> str:
-    if statistic == NEAR and dimension in (POWER, LOSS):
-        return "in dB, as '1 dB'"
+def _rewritten(limit: Condition, dimension: Dimension | None) -> str:
+    """Return a limit as a file gives it in a dimension, with the number that it has if it can."""
+    comparator, number = _BEGINNING.findall(limit.text.strip())[0]
     if dimension is None:
-        return "without a unit, as '1.5'"
-    return f"with a unit, as {dimension.example!r}"
+        return f"{comparator}{number}"
+    amount = f"{number} {dimension.example.partition(' ')[2]}"
+    try:
+        dimension.parse(amount)
+    except ValueError:  # a fraction of a byte, less than nothing
+        amount = dimension.example
+    return f"{comparator}{amount}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from testbed.analysis.limit_dimensions import dimension_mismatch
-from testbed.analysis.metric_definitions import METRICS, meaning
+from testbed.analysis.metric_definitions import METRICS, MetricDefinition, meaning
 from testbed.cli import run as command_line
 from testbed.errors import FileError
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.schema import Condition, load_experiment
+from testbed.schema.condition import Statistics
+from testbed.schema.validation import validated
 
 TRAIN = "kind: train, ranks: 4, spares: 1"
 ALLREDUCE = "kind: allreduce, ranks: 4, sizes: [64 KiB, 1 MiB]"
@@ -70,6 +74,23 @@ def test_a_distance_from_a_prediction_is_a_share_or_in_the_unit(unit, taken):
     assert found == taken
 
 
+@pytest.mark.parametrize("statistic", ["every", "equals", "near_prediction"])
+@pytest.mark.parametrize("text", [*LIMITS.values(), "<=.5e3", "> -1.5 dBm", ">=0.3", "== 7s"])
+@pytest.mark.parametrize("unit", LIMITS)
+def test_the_limit_that_a_refusal_suggests_is_accepted_as_it_stands(unit, text, statistic):
+    def problem(written):
+        of = MetricDefinition(unit, "lower", "")
+        limit = validated(Statistics, {statistic: written}).conditions()[statistic]
+        return dimension_mismatch("it", of, statistic, limit)
+
+    if statistic != "every":  # they compare in one way, and a distance is not negative
+        text = text.lstrip("<>= -")
+    if said := problem(text):
+        suggestion = said.partition(", as ")[2].strip("'")
+        assert not problem(suggestion)
+        assert suggestion.startswith(re.match("[<>= ]*", text)[0])
+
+
 @pytest.fixture
 def refusals(tmp_path):
     """Return every problem of an experiment's checks, without the file's name."""
@@ -94,13 +115,14 @@ def refusals(tmp_path):
             COMMAND,
             'rtt: {every: "< 500 Mbit/s"}',
             "5:23: checks.rtt.every: '< 500 Mbit/s' is a rate, and rtt is a time: write it with "
-            "a unit, as '25 ms'",
+            "a unit, as '< 500 ms'",
         ),
         (COMMAND, 'rtt: {median: "< 5"}', "'< 5' is a plain number, and rtt is a time"),
         (
             COMMAND,
             'hits: {min: ">= 90"}',
-            "'>= 90' is a plain number, and hits is a percentage: write it with a unit, as '95 %'",
+            "'>= 90' is a plain number, and hits is a percentage: write it with a unit, as "
+            "'>= 90 %'",
         ),
         (
             ALLREDUCE,
@@ -115,7 +137,7 @@ def refusals(tmp_path):
         (
             COLLECTIVE,
             'speedup: {min: "> 1 s"}',
-            "'> 1 s' is a time, and speedup is a plain number: write it without a unit",
+            "'> 1 s' is a time, and speedup is a plain number: write it without a unit, as '> 1'",
         ),
         (COLLECTIVE, 'model_error: {max: "<= 0.1"}', "model_error is a percentage"),
         (TRAIN, "steps: {equals: 30 s}", "steps is a plain number"),
