@@ -171,9 +171,12 @@ MAX_NAMED = 100
 """Names that a hint lists."""
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """Return the half sentence that helps with a misspelt name."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+def nearest(name: str, known: list[str], *, cutoff: float = 0.6) -> str:
+    """Return the half sentence that helps with a misspelt name.
+
+    A known name is suggested when its likeness is at least `cutoff`, of 1, as `difflib` has it.
+    """
+    close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     if close:
         return f"did you mean {close[0]!r}?"
     more = f", and {len(known) - MAX_NAMED} more" if len(known) > MAX_NAMED else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
@@ -65,17 +65,22 @@ class _ArmMetrics:
         if metric in self.known or (self.any_size and is_of_size(metric)):
             return "", ""
         if metric not in METRICS and not is_of_size(metric):
-            return f"{metric!r} is not a metric", nearest(metric, [*self.known, *METRICS])
+            return f"{metric!r} is not a metric", _nearest(metric, self.known)
         why = self.lacks.get(metric, f"{self.job} does not measure it")
-        return f"no trial of {self.arm} has {metric!r}: {why}", nearest(metric, list(self.known))
+        return f"no trial of {self.arm} has {metric!r}: {why}", _nearest(metric, self.known)
 
     def unpredicted(self, metric: str) -> tuple[str, str]:
         """Return that nothing predicts a metric, and a hint; nothing where something may."""
         if self.predicted is None or metric in self.predicted:
             return "", ""
         known = sorted(self.predicted & self.known.keys())
-        there = nearest(metric, known) if known else "compare it with a value, as in median: …"
+        there = _nearest(metric, known) if known else "compare it with a value, as in median: …"
         return f"nothing predicts {metric!r} in the trials of {self.arm}", there
+
+
+def _nearest(metric: str, known: Iterable[str]) -> str:
+    """Return a metric only where the name given is nearly its own: `leaving` is no `loading`."""
+    return nearest(metric, list(known), cutoff=0.8)
 
 
 def check_metrics(experiment: Experiment) -> None:
@@ -132,7 +137,7 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
     elif spec.policy is None:
         lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
-    known = {name: METRICS[name] for name in _CONDITIONAL - lacks.keys()}
+    known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_jobs(experiment, arm)
     predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
     options = [job.options for job in spec.jobs.values()]
@@ -158,7 +163,8 @@ def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
     for job, spec in arm.experiment.jobs.items():
         measures = getattr(spec.options, "measures", None)
         # A job that declares no metrics may measure any known one.
-        names = METRICS.keys() - _CONDITIONAL if measures is None else measures()
+        any_known = (name for name in METRICS if name not in _CONDITIONAL)
+        names = any_known if measures is None else measures()
         found |= {name: meaning(name) for name in names}
         for name, own in own_metrics(spec.options).items():
             if name in METRICS or is_of_size(name):

@@ -168,7 +168,12 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
             "5:10: checks.busbw_128kib: no trial of only has 'busbw_128kib': job main (allreduce) "
             "does not measure it; did you mean 'busbw_1mib'?",
         ),
-        (ALLREDUCE, "time_1mib_in_place", "", "did you mean 'time_1mib'?"),
+        (
+            ALLREDUCE,
+            "time_1mib_in_place",
+            "",
+            "does not measure it; known: steps, digest, time_64kib, ",
+        ),
         (ALLREDUCE, "step_time", "", "does not measure it"),
         (
             TRAIN,
@@ -189,7 +194,8 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
         ),
         (COLLECTIVE, "speedup_over_direct", "", "did you mean 'speedup_over_rhd'?"),
         (COLLECTIVE, "total_ring_2mib", "", "did you mean 'total_ring_1mib'?"),
-        (COMMAND, "ttr", "", "'ttr' is not a metric; did you mean 'rtt'?"),
+        (COMMAND, "ttr", "", "'ttr' is not a metric; known: rtt, hits, rate"),
+        (COMMAND, "rat", "", "'rat' is not a metric; did you mean 'rate'?"),
         (COMMAND, "busbw_1mib", "", "does not measure it; known: rtt, hits"),
     ],
 )
@@ -205,9 +211,9 @@ def test_a_metric_that_cannot_come_is_refused_with_the_nearest_that_can(
     [
         (TRAIN, "step_time", "", "compare it with a value, as in median: …"),
         (TRAIN, "dip", FAULT, "known: recovery_time"),
-        (TRAIN, "step_time", DELAY, "did you mean 'step_gain'?"),
+        (TRAIN, "step_time", DELAY, "known: collective_gain, communication_share, step_gain, "),
         (ALLREDUCE, "busbw_64kib", "", "compare it with a value"),
-        (COLLECTIVE, "busbw_ring_1mib", "", "did you mean 'sent_ring_1mib'?"),
+        (COLLECTIVE, "busbw_ring_1mib", "", "known: critical_delay, "),
         (COLLECTIVE, "skew", "", "known: critical_delay, "),
         (COLLECTIVE, "recovery_time", FAULT, "compare it with a value"),
         (COMMAND, "rtt", "", "compare it with a value"),

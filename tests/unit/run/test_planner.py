@@ -403,13 +403,18 @@ REFUSED = {
     ),
     "a size that there is not": (
         [("experiment", "warm.recovery_time", "warm.busbw_large")],
-        "experiment.yaml:14:3: checks.warm.busbw_large: 'busbw_large' is not a metric; did you "
-        "mean 'busbw'?",
+        "experiment.yaml:14:3: checks.warm.busbw_large: 'busbw_large' is not a metric; known: "
+        "recovery_time, return_to_service, fabric_ready, ",
+    ),
+    "a word that is only a little like a metric": (
+        [("experiment", "warm.recovery_time", "warm.loading")],
+        "experiment.yaml:14:3: checks.warm.loading: 'loading' is not a metric; known: "
+        "recovery_time, return_to_service, fabric_ready, ",
     ),
     "a metric to compare with that there is not": (
         [("experiment", '{every: "< 1 s"}', "{same_as: cold.digests}")],
         "experiment.yaml:14:33: checks.warm.recovery_time.same_as: 'digests' is not a metric; "
-        "did you mean 'digest'?",
+        "known: recovery_time, return_to_service, ",
     ),
     "a variant with a host that the first lacks": (
         [
