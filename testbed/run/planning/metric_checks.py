@@ -17,7 +17,7 @@ from testbed.analysis.metric_definitions import (
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.run.planning.fault_plans import job_fault
-from testbed.schema import Arm, Condition, Experiment
+from testbed.schema import Arm, Condition, Experiment, Fault
 from testbed.schema.validation import Problem, schema_error
 
 _OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
@@ -37,6 +37,11 @@ _OF_A_REPAIR = (
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 
+_BRING_A_SPARE = ("splice",)
+"""Policies that have a spare host take the place of a rank that failed."""
+_OF_A_RANK = ("power-cut", "rank-freeze", "rank-kill")
+"""Faults that cost a rank, unless they are taken back in time."""
+
 _OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
 _OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
 """Metrics of training in which a rank is slowed down."""
@@ -55,6 +60,8 @@ class _ArmMetrics:
     job: str
     lacks: Mapping[str, str]
     """By metric that its trials cannot have, why."""
+    remedy: str = ""
+    """What to write for those that it has with a spare host."""
 
     def meaning(self, metric: str) -> MetricDefinition:
         """Return what a metric means that the arm may have."""
@@ -67,7 +74,9 @@ class _ArmMetrics:
         if metric not in METRICS and not is_of_size(metric):
             return f"{metric!r} is not a metric", _nearest(metric, self.known)
         why = self.lacks.get(metric, f"{self.job} does not measure it")
-        return f"no trial of {self.arm} has {metric!r}: {why}", _nearest(metric, self.known)
+        is_of_spare = self.remedy and metric in _OF_A_FAULT + _OF_A_REPAIR
+        hint = self.remedy if is_of_spare else _nearest(metric, self.known)
+        return f"no trial of {self.arm} has {metric!r}: {why}", hint
 
     def unpredicted(self, metric: str) -> tuple[str, str]:
         """Return that nothing predicts a metric, and a hint; nothing where something may."""
@@ -132,18 +141,31 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     has_delay = role == "slows"
     # Something that only slows a rank down can be recovered from once it is over.
     has_fault = fault is not None and (not has_delay or bool(fault.hold))
+    remedy = ""
     lacks = {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
     if not has_fault:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
     elif spec.policy is None:
         lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
+    elif fault is not None and _lacks_spare(spec, fault):
+        why = f"{spec.policy.kind} replaces a rank by a spare host, and job {fault.job} has none"
+        lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, why)
+        remedy = f"write `spares: 1` in job {fault.job}"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_jobs(experiment, arm)
     predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
     options = [job.options for job in spec.jobs.values()]
     any_size = any(not hasattr(o, "measures") or getattr(o, "any_size", False) for o in options)
     job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
-    return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks)
+    return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks, remedy)
+
+
+def _lacks_spare(spec: Experiment, fault: Fault) -> bool:
+    """Return whether the policy cannot replace the rank that a fault costs: no spare is there."""
+    needs_spare = spec.policy is not None and spec.policy.kind in _BRING_A_SPARE
+    costs_a_rank = fault.kind in _OF_A_RANK and fault.hold is None
+    spares = getattr(spec.jobs[fault.job].options, "spares", None)
+    return needs_spare and costs_a_rank and spares == 0
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:

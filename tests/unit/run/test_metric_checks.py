@@ -184,6 +184,12 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
         (TRAIN, "detection", "", "nothing is broken in its trials"),
         (TRAIN, "detection", FAULT, "no policy repairs anything"),
         (TRAIN, "recovery_time", DELAY, "nothing is broken in its trials"),
+        (
+            ALLREDUCE + ", spares: 0",
+            "detection",
+            FAULT.replace("power-cut", "rank-freeze") + POLICY,
+            "splice replaces a rank by a spare host, and job main has none; write `spares: 1`",
+        ),
         (TRAIN, "straggling_step_time", FAULT, "no rank is slowed down"),
         (TRAIN, "busbw_1mib", FAULT, "does not measure it"),
         (
@@ -250,6 +256,17 @@ def test_a_distance_from_what_nothing_predicts_is_refused_at_its_place(
         (TRAIN, 'straggling_step_time: {near_prediction: 5 %}, step_gain: {min: "> 0 %"}', DELAY),
         (ALLREDUCE, 'busbw_64kib: {min: "> 1 Gbit/s"}, time_1mib: {max: "< 1 s"}', ""),
         (ALLREDUCE, 'recovery_time: {every: "< 1 s"}', FAULT),
+        (ALLREDUCE, "steps: {equals: 9}", FAULT + POLICY),
+        (
+            ALLREDUCE,
+            'recovery_time: {every: "< 1 s"}',
+            FAULT.replace("power-cut", "dark-circuit") + POLICY,
+        ),
+        (
+            ALLREDUCE,
+            'dip: {every: "< 1 s"}',
+            FAULT.replace("power-cut", "rank-freeze").replace("}}", "}, hold: 9 ms}") + POLICY,
+        ),
         (COLLECTIVE, 'total_rhd_repointed_1mib: {max: "< 1 s"}, straggler: {equals: 3}', ""),
         (COLLECTIVE, 'sent_ring_1mib: {near_prediction: 5 %}, speedup_over_rhd: {min: "> 1"}', ""),
         (COMMAND, 'rtt: {median: "< 5 ms"}, hits: {min: ">= 90 %"}', ""),

@@ -98,6 +98,7 @@ def test_only_instruments_of_the_used_hosts_are_planned(desk):
         "lab", "\nallow", '\n  other: {driver: redfish, resource: "https://192.0.2.12"}\nallow'
     )
     desk.change("experiment", "spares: 1", "spares: 0")
+    desk.change("experiment", "warm.recovery_time", "warm.step_time")
     opened = step(desk.plan(), OpenInstruments)
     assert (opened.switches, opened.power) == (("ocs",), ("pdu",))
     desk.change("experiment", "spares: 0", "spares: 1")
@@ -116,6 +117,7 @@ def test_a_host_in_quarantine_is_avoided_and_the_plan_states_the_reason(desk):
     assert desk.plan().avoided == () and "avoided" not in desk.plan().to_json()
     desk.change("experiment", "{hosts: 3, fabric: circuit}", "{hosts: 2, fabric: circuit}")
     desk.change("experiment", "spares: 1", "spares: 0")
+    desk.change("experiment", "warm.recovery_time", "warm.step_time")
     desk.lab += "quarantine: [{what: ocs.3, until: 2026-12-24, reason: its mirror sticks}]\n"
     plan = desk.plan()
     assert {host for step in plan.steps if isinstance(step, OpenHosts) for host in step.hosts} == {
@@ -341,6 +343,7 @@ REFUSED = {
         [
             ("lab", "switches:\n", UNWIRED),
             ("experiment", "ranks: 2, spares: 1, topology: ring", "ranks: 1, hosts: [h3]"),
+            ("experiment", "warm.recovery_time", "warm.step_time"),
         ],
         "experiment.yaml:5:9: the fibres of lab bench cannot make this ring: h3 has no fabric port",
     ),
@@ -396,6 +399,12 @@ REFUSED = {
         "experiment.yaml:8:9: policy: heartbeat must be above 0: a rank that is silent for longer "
         "is replaced; 200 ms is usual",
     ),
+    "a recovery by a policy that needs a spare, without one": (
+        [("experiment", "spares: 1", "spares: 0")],
+        "experiment.yaml:14:3: checks.warm.recovery_time: no trial of warm has 'recovery_time': "
+        "splice replaces a rank by a spare host, and job main has none; write `spares: 1` in job "
+        "main",
+    ),
     "a metric that there is not": (
         [("experiment", "warm.recovery_time", "warm.recovery_tim")],
         "experiment.yaml:14:3: checks.warm.recovery_tim: 'recovery_tim' is not a metric; did "
@@ -420,6 +429,7 @@ REFUSED = {
         [
             ("experiment", "spares: 1", "spares: 0"),
             ("experiment", "{policy.standby: cold}", "{jobs.main.spares: 1}"),
+            ("experiment", "warm.recovery_time", "warm.step_time"),
         ],
         "experiment.yaml:11:9: cold uses host h2, which the first variant does not; name the "
         "variant that uses the most hosts first",
