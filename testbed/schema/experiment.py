@@ -227,7 +227,11 @@ class Experiment(Document):
             yield Problem(("trials",), message)
         for key, statistics in self.checks.items():
             arm, _, metric = key.rpartition(".")
-            if not arm and len(arms) > 1:
+            if not arm and metric in names:
+                hint = f"write a metric after it, as '{metric}.recovery_time'"
+                message = f"it names the arm {metric!r} and no metric"
+                yield Problem(("checks", key), message, hint, True)
+            elif not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
             other = (statistics.same_as or "").rpartition(".")[0]

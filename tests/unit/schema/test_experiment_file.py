@@ -117,6 +117,12 @@ def test_a_condition_is_a_comparator_and_an_amount_in_the_base_unit(comparator, 
         ),
         ("  warm.r", "  r", "16:3: checks.recovery_time: it names no arm, and there are several;"),
         (
+            "  warm.recovery_time",
+            "  warm",
+            "16:3: checks.warm: it names the arm 'warm' and no metric; write a metric after it, as "
+            "'warm.recovery_time'",
+        ),
+        (
             "warm.recovery_time",
             "warm.Time",
             "16:3: checks.warm.Time: 'warm.Time' is not a metric, as",
