@@ -104,8 +104,17 @@ def lab_file(name: str, experiment: Path | None = None) -> Path:
     """Return the lab file that a name or path means; raise UsageError where there is none."""
     besides = experiment.resolve().parent.parent / LABS if experiment else None
     file = found_file(name, LABS, besides)
-    set_context(lab=name)
+    set_context(lab=typed_lab(name, file))
     return file
+
+
+def typed_lab(name: str, file: Path) -> str:
+    """Return how commands name a lab: by its name where that leads to a file, else by its file."""
+    try:
+        found_file(name, LABS)
+    except (UsageError, ValueError):  # the latter for an empty name
+        return str(file)
+    return name
 
 
 def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | None = None) -> Path:

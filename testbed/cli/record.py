@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import __version__
 from testbed.cli.app import terminal
-from testbed.cli.file_lookup import COMMAND_VARIABLE
+from testbed.cli.file_lookup import COMMAND_VARIABLE, typed_lab
 from testbed.cli.files import Inputs
 from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
@@ -160,8 +160,10 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     from testbed.report.last_page import print_page
 
     console = terminal()
+    # A lab file of another user is not suggested: it says where secrets of this one are sent.
+    lab = "" if directory.foreign() else typed_lab(summary.lab, directory.path / "lab.yaml")
     with console.capture() as page:
-        print_page(summary, directory.path, console, will_be_drawn=will_be_drawn)
+        print_page(summary, directory.path, console, lab=lab, will_be_drawn=will_be_drawn)
     if console.is_terminal:
         return page.get()
     return "".join(f"{line.rstrip()}\n" for line in page.get().splitlines())

@@ -22,10 +22,10 @@ from testbed.cli.app import (
 )
 from testbed.cli.completion import run_names
 from testbed.cli.exit_on_signal import record_signals
-from testbed.cli.file_lookup import lab_file
+from testbed.cli.file_lookup import lab_file, typed_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import CurrentTwin, this_command, with_settle_of_twin
-from testbed.commands import typed
+from testbed.commands import set_context, typed
 from testbed.errors import (
     EXIT_PASSED,
     EXIT_SIGNALLED,
@@ -142,9 +142,8 @@ def _is_elsewhere(dead: CrashedRun, known: Lab | None) -> bool:
 def _where_it_is(run: RunDirectory, results: Path) -> RunDirectory:
     """Return a dead run's directory, which may have been moved to `results` with all of them."""
     moved = results / run.id
-    return (
-        RunDirectory(moved.resolve()) if is_directory(moved) and not is_directory(run.path) else run
-    )
+    is_moved = is_directory(moved) and not is_directory(run.path)
+    return RunDirectory(moved.resolve()) if is_moved else run
 
 
 def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
@@ -218,6 +217,8 @@ def _recover_here(dead: CrashedRun, tell: Subscriber) -> int:
     from testbed.run.crash_recovery.recover import recover as replay
     from testbed.run.inbox import Inbox
 
+    if not dead.is_on_twin:  # hints name the lab of each run
+        set_context(lab=typed_lab(dead.lab_name, dead.directory.path / "lab.yaml"))
     inbox = Inbox()
     try:
         with record_signals(inbox.interrupt):

@@ -21,7 +21,13 @@ from testbed.cli.app import (
     with_bare_options,
 )
 from testbed.cli.completion import far_end_faults, instruments, labs, twins
-from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE, chosen_lab, lab_file
+from testbed.cli.file_lookup import (
+    COMMAND_VARIABLE,
+    LAB_VARIABLE,
+    chosen_lab,
+    lab_file,
+    typed_lab,
+)
 from testbed.errors import UsageError
 from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, load_lab, split_overrides
@@ -166,7 +172,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     if twin != NEW_TWIN:
         standing = registry.find(twin)
         if standing.lab:
-            _check_lab(standing.lab, lab)
+            _check_lab(standing.lab, standing.lab_file, lab)
         os.environ[LAB_VARIABLE] = standing.lab_file
         return standing.sandbox.run(command)
     os.environ.pop(LAB_VARIABLE, None)
@@ -183,7 +189,8 @@ def is_inside_twin(lab: Lab) -> bool:
     """Return whether this process is in a twin; raise UsageError for the twin of another lab."""
     if TWIN_VARIABLE not in os.environ:
         return False
-    _check_lab(ask({"do": "describe"})["lab"], lab)
+    theirs = ask({"do": "describe"})["lab"]
+    _check_lab(theirs, os.environ.get(LAB_VARIABLE, theirs), lab)
     return True
 
 
@@ -196,10 +203,11 @@ def with_settle_of_twin(lab: Lab) -> Lab:
     return with_time_to_settle(lab, CurrentTwin().tuning()["settle"])
 
 
-def _check_lab(theirs: str, lab: Lab) -> None:
+def _check_lab(theirs: str, file: str, lab: Lab) -> None:
     if theirs != lab.lab:
+        option = shlex.join(["--lab", typed_lab(theirs, Path(file))])
         raise UsageError(
-            f"this is a twin of lab {theirs}, not of {lab.lab}", hint=f"name it with --lab {theirs}"
+            f"this is a twin of lab {theirs}, not of {lab.lab}", hint=f"name it with {option}"
         )
 
 

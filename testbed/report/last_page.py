@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -38,11 +39,17 @@ _OPENER = "open" if sys.platform == "darwin" else "xdg-open"
 
 
 def print_page(
-    summary: Summary, run_dir: Path, console: Console, *, will_be_drawn: bool = True
+    summary: Summary,
+    run_dir: Path,
+    console: Console,
+    *,
+    lab: str = "",
+    will_be_drawn: bool = True,
 ) -> None:
     """Print a run's last page; its last four lines are verdict, reason, directory, next command.
 
-    The next command opens report.html, or makes it where it will not be drawn now.
+    The next command opens report.html, or makes it where it will not be drawn now. `lab` is what
+    a command can call the lab where that is not its name.
     """
     full, summary = summary, shortened(summary)
     _print_head(summary, console)
@@ -64,7 +71,8 @@ def print_page(
     for recovered in summary.recovered:
         _print_recovered(recovered, console)
     _print_list(Text("\nNot taken back:", "bold red"), summary.left, console, "red")
-    _print_verdict(summary, run_dir, console, will_be_drawn)
+    next_command = _next_command(summary, _short(run_dir), lab or summary.lab, will_be_drawn)
+    _print_verdict(summary, _short(run_dir), console, next_command)
 
 
 def last_lines(run_dir: Path, reason: str, cleanup: str, left: Sequence[str]) -> list[str]:
@@ -115,8 +123,7 @@ def _print_recovered(recovered: RecoverAttempt, console: Console) -> None:
         console.print(Text("; ".join([row, *step.notes]), style="red" if step.problem else ""))
 
 
-def _print_verdict(summary: Summary, run_dir: Path, console: Console, will_be_drawn: bool) -> None:
-    place = _short(run_dir)
+def _print_verdict(summary: Summary, place: str, console: Console, next_command: str) -> None:
     verdict = Text(summary.outcome, STYLES[summary.outcome])
     verdict.append(f", clean-up {summary.cleanup}", "bold red" if summary.left else "default")
     if summary.retries:
@@ -126,7 +133,7 @@ def _print_verdict(summary: Summary, run_dir: Path, console: Console, will_be_dr
         ("verdict", verdict),
         ("reason", Text(summary.reason)),
         ("run", Text(place)),
-        ("next", Text(_next_command(summary, place, will_be_drawn))),
+        ("next", Text(next_command)),
     )
     for name, value in rows:
         row = Text.assemble((f"{name:<8}", "dim"), value)
@@ -139,15 +146,16 @@ def _short(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
+def _next_command(summary: Summary, place: str, lab: str, will_be_drawn: bool) -> str:
     code = summary.exit_code
     if summary.left or summary.cleanup == "unknown" or code == EXIT_UNSAFE:
         return f"testbed recover {place}"
     if code == EXIT_BUSY:
         return commands.typed("who")
     if code == EXIT_LAB:
-        lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
-        return commands.typed("doctor") if commands.has_context() else f"testbed doctor {lab}"
+        twin = ["--twin"] if summary.label == "measured-twin" else []
+        typed = shlex.join(["testbed", "doctor", lab, *twin])
+        return commands.typed("doctor") if commands.has_context() else typed
     if code == EXIT_BUG:
         return f"less {place}/traceback.txt"
     return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,10 +19,13 @@ from testbed.cli.file_lookup import (
     found_file,
     lab_file,
 )
-from testbed.errors import UsageError
+from testbed.cli.record import last_page
+from testbed.commands import clear_context, typed
+from testbed.errors import EXIT_LAB, UsageError
 from testbed.record.rundir import RunDirectory
 from testbed.twin import registry
 from testbed.twin.sandbox import Sandbox
+from tests.unit.report.runs_by_hand import summary
 
 ROOT = Path(__file__).parents[3]
 
@@ -56,6 +60,35 @@ def test_files_of_the_working_directory_take_precedence(elsewhere, monkeypatch):
     assert lab_file("bench") == elsewhere / "configs" / "bench.yaml"
     (elsewhere / "below" / "configs" / "bench.yaml").write_text("lab: bench")
     assert lab_file("bench") == Path("configs/bench.yaml")
+
+
+def test_commands_in_hints_name_a_lab_beside_its_experiment_by_its_file(elsewhere):
+    for directory in ("configs", "experiments"):
+        (elsewhere / "far" / directory).mkdir(parents=True)
+    file = elsewhere / "far" / "configs" / "bay.yaml"
+    file.write_text("lab: bay")
+    assert lab_file("bay", elsewhere / "far" / "experiments" / "x.yaml") == file
+    assert typed("doctor") == f"testbed doctor {file}"
+    assert lab_file("rack", elsewhere / "far" / "experiments" / "x.yaml").stem == "rack"
+    assert typed("doctor") == "testbed doctor rack"
+
+
+def test_the_next_command_of_a_report_names_a_lab_that_is_found(elsewhere):
+    run = RunDirectory.create(elsewhere / "results", "x")
+    run.write_text("lab.yaml", "lab: bay")
+    failed = summary(outcome="error", reason="h3 is silent", exit_code=EXIT_LAB, lab="bay")
+
+    def named():
+        last = last_page(failed, run).splitlines()[-1]
+        command, verb, lab, twin = shlex.split(last.removeprefix("next    "))
+        assert (command, verb, twin) == ("testbed", "doctor", "--twin")
+        return lab
+
+    assert lab_file(named()) == run.path / "lab.yaml"
+    clear_context()
+    (elsewhere / "configs").mkdir()
+    (elsewhere / "configs" / "bay.yaml").write_text("lab: bay")
+    assert named() == "bay"
 
 
 def test_a_path_may_leave_out_its_ending(elsewhere):

@@ -86,6 +86,13 @@ def test_the_next_command_depends_on_the_failure(page, monkeypatch, tmp_path, ex
     assert last == f"next    {command}"
 
 
+@pytest.mark.parametrize(("label", "twin"), [("measured-twin", " --twin"), ("measured-hw", "")])
+def test_the_next_command_names_a_lab_that_has_no_name_by_its_file(text, label, twin):
+    found = summary(outcome="error", reason="h3 is silent", exit_code=EXIT_LAB, label=label)
+    printed = text(lambda console: print_page(found, Path("r"), console, lab="my r/lab.yaml"), 100)
+    assert printed.splitlines()[-1] == f"next    testbed doctor 'my r/lab.yaml'{twin}"
+
+
 @pytest.mark.parametrize(
     ("exit_code", "command"),
     [(EXIT_LAB, "testbed doctor --twin mine"), (EXIT_BUSY, "testbed who --twin mine")],

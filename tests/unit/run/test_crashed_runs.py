@@ -151,6 +151,14 @@ def test_a_closed_output_pipe_does_not_stop_recover(killed, capsys, monkeypatch,
     assert code == 0 and killed.shown() == {} and killed.open_undos() == []
 
 
+def test_a_hint_of_recover_names_the_lab_of_the_run(killed, capsys):
+    killed.leases.unlock(killed.lease.resources, forced=True)
+    killed.leases.lock(killed.lease.resources, "cleaning", 60.0)
+    code, _, err = command(capsys, "latest")
+    assert code == 5 and "`testbed unlock ocs.1-8 --lab " in err
+    assert f" --lab {killed.directory.path}/lab.yaml` gives it back" in err
+
+
 def test_json_output_equals_the_record(killed, capsys):
     code, out, _ = command(capsys, "latest", "--json")
     (told,) = json.loads(out)
