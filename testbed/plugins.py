@@ -172,9 +172,9 @@ MAX_NAMED = 100
 
 
 def nearest(name: str, known: list[str], *, cutoff: float = 0.6) -> str:
-    """Return the half sentence that helps with a misspelt name.
+    """Return a hint with the nearest known name, or with all known names.
 
-    A known name is suggested when its likeness is at least `cutoff`, of 1, as `difflib` has it.
+    A name is near when its similarity is at least `cutoff`, of 1, as `difflib` defines it.
     """
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     if close:

@@ -31,7 +31,7 @@ class RunSelection:
     best: int | None = None
 
     def rows(self, results: Path) -> list[dict[str, Any]]:
-        """Return what is worth a row of each run, oldest first; the best of the newest first."""
+        """Return a row for each selected run, oldest first; with `best`, the best one first."""
         found = [row_of(run) for run in runs(results)]
         if self.experiment:
             known = sorted({row["experiment"] for row in found})
@@ -128,7 +128,7 @@ def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def metrics_of(path: Path) -> dict[str, Any]:
     """Return the metrics of a run that have a number, or say that there is none.
 
-    `flag` of a metric is why it is not what it seems.
+    `flag` says why a metric needs an explanation, such as a bandwidth above the rate of a port.
     """
     try:
         summary = RunDirectory(path).read_json("summary.json")

@@ -244,7 +244,7 @@ def _is_own_lock(holder: Holder) -> bool:
 
 
 def _names_here(claim: Claim, wanted: frozenset[Resource]) -> list[str]:
-    """Return by which names of the lab of what is wanted a claim's part of it can be released."""
+    """Return the names, as in the requester's lab, by which the claimed part can be unlocked."""
     theirs = rules.ResourceIndex(wanted).overlapping(claim.resources)
     known = {(r.box, r.box_name) for r in wanted}
     if not {(r.box, r.box_name) for r in theirs} <= known:

@@ -13,7 +13,7 @@ from testbed.analysis.trial import TrialResult
 from testbed.report.wording import in_order, quantity
 
 _NEGLIGIBLE = 1e-3
-"""Seconds of doubt about t0 that need no words."""
+"""The uncertainty of t0, in seconds, below which it is not printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Anatomy:
         return tuple(trial for trial in self.valid if trial.recovered)
 
     @property
-    def doubt(self) -> str:
-        """Return how much earlier than the fault t0 may be, where that is not next to nothing."""
+    def t0_uncertainty(self) -> str:
+        """Return a sentence on how much earlier than the fault t0 may be; empty below 1 ms."""
         widths = [
             t0.late - t0.early for t in self.valid if t.marks and (t0 := t.marks.at.get("t0"))
         ]

@@ -155,7 +155,7 @@ def _warnings(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
 
 
 def _flags(named: Mapping[str, Mapping[str, Any]]) -> Iterator[Text]:
-    """Yield why some metrics of a run are not what they seem."""
+    """Yield the flags of each run's metrics, such as a bandwidth above the rate of a port."""
     for name, run in named.items():
         for metric, why in run["flags"].items():
             yield Text(f"{metric} of the {name}: {why}", style="yellow")

@@ -36,7 +36,7 @@ class Case:
 def write_junit(summary: Summary, path: Path) -> None:
     """Write a run as one JUnit suite; a run in which no trial measured anything holds an error.
 
-    Metrics that are not what they seem are properties: their names, and why.
+    The flags of metrics, such as a bandwidth above the rate of a port, are properties of the suite.
     """
     named = ("run", "seed", "lab", "label", "outcome")
     properties = {name: str(getattr(summary, name)) for name in named} | dict(summary.flags)

@@ -49,7 +49,7 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
         if arm.parts or f"{arm.arm}.dip" in summary.metrics:
             table = _table(arm, summary, longest, console.width)
             console.print(Padding(table, (0, 0, 0, 2), expand=False))
-        for line in filter(None, (f"seen by: {_witnesses(arm)}", arm.doubt)):
+        for line in filter(None, (f"seen by: {_witnesses(arm)}", arm.t0_uncertainty)):
             console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
     console.print(
         Text(

@@ -62,4 +62,5 @@ def test_no_shipped_experiment_exceeds_the_power_limit_of_a_receiver(
     assert summary["outcome"] in ("passed", "failed", "inconclusive"), (summary, done.err)
     assert all(trial["valid"] for trial in summary["trials"]), summary["trials"]
     assert "withstands" not in summary["reason"]
+    assert not [trial for trial in summary["trials"] if "is dark" in trial["reason"]]
     assert not [line for line in summary["health"] if "destroyed" in line]

@@ -37,10 +37,10 @@ _OF_A_REPAIR = (
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 
-_BRING_A_SPARE = ("splice",)
-"""Policies that have a spare host take the place of a rank that failed."""
-_OF_A_RANK = ("power-cut", "rank-freeze", "rank-kill")
-"""Faults that cost a rank, unless they are taken back in time."""
+_REPLACING_POLICIES = ("splice",)
+"""Policies that replace a failed rank by one on a spare host."""
+_RANK_FAULTS = ("power-cut", "rank-freeze", "rank-kill")
+"""Faults after which a rank must be replaced, unless they are undone within the heartbeat."""
 
 _OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
 _OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
@@ -61,7 +61,7 @@ class _ArmMetrics:
     lacks: Mapping[str, str]
     """By metric that its trials cannot have, why."""
     remedy: str = ""
-    """What to write for those that it has with a spare host."""
+    """What to write in the experiment to get the metrics that take a spare host."""
 
     def meaning(self, metric: str) -> MetricDefinition:
         """Return what a metric means that the arm may have."""
@@ -74,8 +74,8 @@ class _ArmMetrics:
         if metric not in METRICS and not is_of_size(metric):
             return f"{metric!r} is not a metric", _nearest(metric, self.known)
         why = self.lacks.get(metric, f"{self.job} does not measure it")
-        is_of_spare = self.remedy and metric in _OF_A_FAULT + _OF_A_REPAIR
-        hint = self.remedy if is_of_spare else _nearest(metric, self.known)
+        takes_a_spare = self.remedy and metric in _OF_A_FAULT + _OF_A_REPAIR
+        hint = self.remedy if takes_a_spare else _nearest(metric, self.known)
         return f"no trial of {self.arm} has {metric!r}: {why}", hint
 
     def unpredicted(self, metric: str) -> tuple[str, str]:
@@ -88,7 +88,10 @@ class _ArmMetrics:
 
 
 def _nearest(metric: str, known: Iterable[str]) -> str:
-    """Return a metric only where the name given is nearly its own: `leaving` is no `loading`."""
+    """Suggest the known metric of nearly the same name, or else list the known ones.
+
+    A suggestion of another quantity, as `leaving` for `loading`, would be accepted as a check.
+    """
     return nearest(metric, list(known), cutoff=0.8)
 
 
@@ -161,11 +164,11 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
 
 
 def _lacks_spare(spec: Experiment, fault: Fault) -> bool:
-    """Return whether the policy cannot replace the rank that a fault costs: no spare is there."""
-    needs_spare = spec.policy is not None and spec.policy.kind in _BRING_A_SPARE
-    costs_a_rank = fault.kind in _OF_A_RANK and fault.hold is None
+    """Return whether the policy must replace a rank after a fault, and its job has no spare."""
+    needs_spare = spec.policy is not None and spec.policy.kind in _REPLACING_POLICIES
+    loses_a_rank = fault.kind in _RANK_FAULTS and fault.hold is None
     spares = getattr(spec.jobs[fault.job].options, "spares", None)
-    return needs_spare and costs_a_rank and spares == 0
+    return needs_spare and loses_a_rank and spares == 0
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:

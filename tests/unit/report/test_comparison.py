@@ -66,7 +66,7 @@ def test_json_output_holds_the_same_as_the_text():
         comparison_to_json([fast, slow | {"format": 99}], [])
 
 
-def test_a_metric_that_is_not_what_it_seems_is_explained(page):
+def test_a_comparison_prints_the_flags_of_metrics(page):
     flagged = written(*bandwidths(4e8)) | {"flags": {"warm.busbw": "above the rate of a port"}}
     found = page(written(*bandwidths(2e8)), flagged)
     assert "warm.busbw of the second: above the rate of a port" in found

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.clocks import Instant
+from testbed.analysis.marks import Marks
 from testbed.analysis.settings import Profile
 from testbed.report.html import write_html
-from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
+from tests.unit.report.runs_by_hand import ZERO, lost, recovery, summary, trial, unrepaired
 
 VOID = {"meta", "br", "link", "img", "hr"}
 
@@ -149,6 +152,12 @@ def test_the_report_states_the_settings_behind_its_numbers(report):
     assert "settle 25 ms, heartbeat 200 ms" in html
     assert "polatis-6000|200 ms|3 s|3.4 s|<a book>|" in found.rows
     assert "warm.busbw: above the rate of a port" in html
+
+
+def test_the_report_states_the_uncertainty_of_t0(report):
+    found = recovery(0)
+    at = Marks(found.marks.at | {"t0": Instant(ZERO, ZERO + 0.049)})
+    assert "it began up to 49 ms later" in report(summary(replace(found, marks=at)))
 
 
 def test_failed_checks_come_first(report):

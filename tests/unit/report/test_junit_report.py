@@ -35,7 +35,7 @@ def fates(suite: ET.Element) -> dict[str, str]:
     return found
 
 
-def test_a_metric_that_is_not_what_it_seems_is_a_property(suite):
+def test_the_flag_of_a_metric_is_a_property_of_the_suite(suite):
     found = suite(summary(recovery(0), flags={"warm.busbw": "above the rate of a port"}))
     kept = {one.get("name"): one.get("value") for one in found.iter("property")}
     assert kept["warm.busbw"] == "above the rate of a port"

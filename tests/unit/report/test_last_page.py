@@ -194,7 +194,7 @@ def test_a_trial_without_symptoms_shows_who_observed_its_fault(page):
     assert "seen by: h1 process in state T (2 of 2)" in shown
 
 
-def test_the_interval_of_the_fault_is_printed_where_it_matters(page):
+def test_the_uncertainty_of_t0_is_printed_from_a_millisecond_on(page):
     assert "t0 is the earliest" not in page(summary(recovery(0)))
     at = recovery(0).marks.at | {"t0": Instant(ZERO, ZERO + 0.049)}
     shown = " ".join(page(summary(replace(recovery(0), marks=Marks(at)))).split())

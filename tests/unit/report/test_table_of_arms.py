@@ -134,6 +134,11 @@ def test_markdown_has_the_arms_and_the_checks_as_tables():
     assert lines[-1] == (r"| passed | warm.recovery_time every | \< 1 s | 500 ms | 8 of 8 trials |")
 
 
+def test_markdown_has_the_flags_of_metrics():
+    found = markdown(summary(*several("warm", 8), flags={"warm.busbw": "above the rate of a port"}))
+    assert "warm.busbw: above the rate of a port" in found.splitlines()
+
+
 def test_nothing_in_a_name_is_markup():
     found = markdown(summary(trial(0, "a|b*c", values={"loss": 1.0}), reason="see\n<b>`x`"))
     assert r"a\|b\*c" in found and r"see \<b>\`x\`" in found

@@ -1,0 +1,28 @@
+"""The settings of a twin that a run follows, and the limits of drivers that follow from them."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.run.twin_settings import lab_for_twin
+from testbed.schema import load_experiment, load_lab
+from testbed.twin.characterisation import settings_of
+
+ROOT = Path(__file__).parents[3]
+
+
+class Settings:
+    """The part of a twin's control that needs no running twin."""
+
+    settings_of = staticmethod(settings_of)
+
+
+@pytest.mark.parametrize(("lab", "driver_limit"), [("rack", 0.05), ("serial-rack", 0.05)])
+def test_drivers_wait_for_as_long_as_the_slowest_arm_lets_switches_settle(lab, driver_limit):
+    found = load_lab(ROOT / "configs" / f"{lab}.yaml")
+    assert found.switches["ocs"].options.settle_max == driver_limit
+    arms = load_experiment(ROOT / "experiments" / "settle.yaml").arms()
+    assert max(arm.of(found).twin.settle for arm in arms) == 1.0
+    assert lab_for_twin(found, Settings(), arms).switches["ocs"].options.settle_max == 1.0
+    fast = [arm for arm in arms if arm.name in ("settle-0", "settle-25")]
+    assert lab_for_twin(found, Settings(), fast).switches == found.switches
