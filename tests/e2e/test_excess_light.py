@@ -34,6 +34,17 @@ def test_light_that_becomes_too_strong_during_a_run_fails_the_run(
     assert rows["light.excess"]["subject"] == "ocs.2→11"
 
 
+def test_a_change_by_hand_waits_for_light_as_long_as_the_switch_of_the_twin_settles(
+    testbed: CommandLine,
+) -> None:
+    """It settles in 300 ms, and its driver waits for 50 ms where the lab is no twin's."""
+    script = HERE / "inside" / "change_by_hand.py"
+    done = testbed.inside("../tests/e2e/bright/lab", script, str(testbed.results))
+    found = json.loads(done.out)
+    assert (found["code"], found["err"]) == (0, "")
+    assert '"ingress": 4' in found["rows"]
+
+
 SHIPPED = (
     *("allreduce", "command", "faults", "lumion", "reconfigure", "resume", "settle"),
     "unpleasant-switch",

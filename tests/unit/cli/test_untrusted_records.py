@@ -34,6 +34,25 @@ def run(tmp_path):
 
 
 @pytest.fixture
+def command_of_lab_error(tmp_path, command):
+    """Return what reports the next command of a run in which a host of an unlisted lab failed."""
+    made = RunDirectory.create(tmp_path, "lumion")
+    made.write_text("experiment.yaml", (EXPERIMENTS / "lumion.yaml").read_text())
+    made.write_text("lab.yaml", "lab: bay\n")
+    made.write_json("run.json", {"run": made.id, "label": "measured-hw", "overrides": []})
+    with closing(EventLog(made.events)) as log:
+        log.append("run.begin", "lumion", run=made.id, label="measured-hw", lab="bay", seed=1)
+        end = {"error": "h1: no answer", "exit_code": 4, "cleanup": "verified", "left": []}
+        log.append("run.end", **end, signals=[])
+
+    def reported():
+        found = command("report", made.path)[1].splitlines()
+        return next(line for line in found if line.startswith("next")), made.path
+
+    return reported
+
+
+@pytest.fixture
 def command(capsys):
     def typed(*words):
         code = testbed.cli.run([str(word) for word in words])
@@ -55,6 +74,17 @@ def test_report_follows_no_planted_link(run, command, tmp_path):
     assert {victim.read_text() for victim in victims} == {"precious"}
     assert all((run.path / name).is_file() for name in WRITTEN)
     assert not any((run.path / name).is_symlink() for name in WRITTEN)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_a_suggested_command_names_no_lab_file_of_another_user(command_of_lab_error):
+    """A lab file says to which addresses the secrets of its user are sent."""
+    line, place = command_of_lab_error()
+    assert line.endswith(f"testbed doctor {place}/lab.yaml")
+    os.chown(place / "lab.yaml", NOBODY, NOBODY)
+    os.chown(place, NOBODY, NOBODY)
+    line, _ = command_of_lab_error()
+    assert line.endswith("testbed doctor bay")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
