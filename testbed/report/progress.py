@@ -78,6 +78,8 @@ class Progress:
         self.step: int | None = None
         self.size: int | None = None
         """Bytes of the message that an AllReduce is timed with."""
+        self._iterations = 0
+        """How many iterations over all sizes the trial has begun."""
         self.ends: deque[float] = deque(maxlen=_KEPT_STEPS)
         """When each step was finished by its last rank."""
         self.disturbed: list[tuple[float, float | None]] = []
@@ -97,9 +99,8 @@ class Progress:
         match event.kind:
             case "step":
                 yield from self._step(event)
-            case "sample" if event.data["size"] != self.size:
-                self.size = event.data["size"]
-                yield Line(event.t, f"AllReduce of {size(event.data['size'])}")
+            case "sample":
+                yield from self._sample(event)
             case _:
                 yield from self._said(event)
 
@@ -114,6 +115,7 @@ class Progress:
             case "trial.begin" if event.trial is not None:
                 self._has_begun = True
                 self.trial, self.size = self.plan.trials[event.trial], None
+                self._iterations = 0
             case "trial.end":
                 self._is_new_job = True
                 self._settle(event.t)
@@ -164,6 +166,16 @@ class Progress:
             took = quantity(round(event.t - self.marks["t0"], 3), "s")
             text = f"all ranks finished a step again, about {took} after the fault"
             yield Line(event.t, text, "good")
+
+    def _sample(self, event: Event) -> Iterator[Line]:
+        """Yield a line for a new size, or for a new iteration where the sizes alternate."""
+        before, self.size = self.size, event.data["size"]
+        if "algorithm" not in event.data:
+            if self.size != before:
+                yield Line(event.t, f"AllReduce of {size(event.data['size'])}")
+        elif event.data["iteration"] >= self._iterations:
+            self._iterations = event.data["iteration"] + 1
+            yield Line(event.t, f"AllReduces of all sizes, iteration {self._iterations}")
 
     def _settle(self, t: float) -> None:
         if self.is_disturbed:

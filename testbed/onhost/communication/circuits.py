@@ -26,8 +26,8 @@ from .sockets import Port, discard
 RING = 0
 """The number of the circuits of the ring."""
 
-PASSES = 8
-"""How often every change is made to measure it."""
+CHANGES = 48
+"""How many changes of circuits are timed at least, in whole tours."""
 
 CircuitEnds = tuple[tuple[int, int], tuple[int, int]]
 """A circuit: a rank and the number of its port, at either end; the lower rank first."""
@@ -173,7 +173,8 @@ class CircuitGroup:
     def time_changes(self) -> list[float]:
         """Return the seconds of each change of some tours, with nothing to send in between."""
         found = []
-        for number in [*self._tour] * PASSES:
+        tours = -(-CHANGES // len(self._tour)) if self._tour else 0
+        for number in [*self._tour] * tours:
             begin = time.monotonic()
             self.light(number)
             found.append(time.monotonic() - begin)

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 class Options:
     """`sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
 
-    Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
+    All algorithms run each size in turn, `iterations` times over all sizes; before a size is timed
+    for the first time it is run `warmup` times. The sizes alternate, so that what slows the host
+    for a second slows one iteration of many points, and the median of none.
     An algorithm without a schedule is the AllReduce of the `library`.
     On a circuit switch a schedule is in stages, and `circuits` are the options of `CircuitGroup`.
     `choices` are the algorithms that stand for one schedule of several, chosen for each size.
@@ -76,7 +78,8 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
-        self._pattern = Pattern(0)
+        self._patterns: dict[int, Pattern] = {}
+        """By the bytes of a size that was warmed up."""
         if self._options.library is not None:
             _load(self._options.library)
         self.state = State(0)
@@ -127,13 +130,13 @@ class Job:
             turn = self._turn(step)
             if turn is None or control.ends_before(step):
                 return
-            if self._pattern.vector.nbytes != turn.size:
-                self._pattern = Pattern(turn.size // 4)
+            if turn.size not in self._patterns:
+                self._patterns[turn.size] = Pattern(turn.size // 4)
                 for number in range(self._options.warmup):
                     for name in self._options.turns:
                         run = runs[chosen(Turn(name, turn.size, 0))]
-                        self._run_once(run, group, step + number, None)
-            facts = self._run_once(runs[chosen(turn)], group, step, control)
+                        self._run_once(run, turn.size, group, step + number, None)
+            facts = self._run_once(runs[chosen(turn)], turn.size, group, step, control)
             self.state.commit()
             control.emit(
                 "sample",
@@ -152,8 +155,8 @@ class Job:
         options = self._options
         algorithms = options.turns
         number, place = divmod(step, len(algorithms))
-        index, iteration = divmod(number, options.iterations)
-        if index == len(options.sizes):
+        iteration, index = divmod(number, len(options.sizes))
+        if iteration == options.iterations:
             return None
         return Turn(algorithms[place], options.sizes[index], iteration)
 
@@ -170,10 +173,15 @@ class Job:
         )
 
     def _run_once(
-        self, run: Run, group: Group | CircuitGroup, step: int, control: Control | None
+        self,
+        run: Run,
+        size: int,
+        group: Group | CircuitGroup,
+        step: int,
+        control: Control | None,
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
-        pattern = self._pattern
+        pattern = self._patterns[size]
         pattern.fill(group.rank, step, group.checkpoint)
         if run.library is not None:
             run.library.take(pattern.vector)

@@ -280,6 +280,19 @@ def test_each_message_size_of_an_allreduce_is_printed_once(allreduce):
     assert "timing  AllReduce of 16 MiB" in shown(progress, 9.0, 80)[2]
 
 
+def test_each_iteration_over_alternating_sizes_is_printed_once():
+    turns = [(at, nbytes) for at in range(2) for nbytes in (4096, 65536)]
+    samples = [
+        Event(0, 1.0, "sample", "", 0, {"size": nbytes, "iteration": at, "algorithm": "ring"})
+        for at, nbytes in [*turns, turns[1]]  # the last from a rank that lags behind
+    ]
+    lines, progress = told(samples)
+    assert [line.text for line in lines] == [
+        f"AllReduces of all sizes, iteration {number}" for number in (1, 2)
+    ]
+    assert progress.size == 65536
+
+
 def test_a_choice_of_collective_is_printed_and_keeps_the_prediction_of_the_fault():
     because = {"because": "rank 7 comes 0.400 s after the others"}
     inject = {"fault": "straggler", "note": "it sleeps"}
