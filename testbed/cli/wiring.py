@@ -9,6 +9,7 @@ from testbed.cli.app import print_json
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.record import close_check, open_check
+from testbed.clock import now
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
 from testbed.fabric.fibre_search import PortFinding
@@ -21,6 +22,8 @@ from testbed.schema import Lab
 
 _CLEAR = "\x1b[K"
 """Clears the rest of a terminal's line."""
+_SILENCE = 10.0
+"""Seconds without a finding after which a line says what is tried, where no terminal shows it."""
 _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
 
 
@@ -29,8 +32,8 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     if not lab.wiring():
         raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
     directory, log, facts = open_check(lab, results, "wiring")
-    screen = _Screen()
-    if sys.stderr.isatty() and not json:
+    screen = _Screen(is_terminal=sys.stderr.isatty())
+    if not json:
         log.subscribe(screen.say_what_is_lit)
     inbox = Inbox()
     run_leases = RunLeases(leases_of(lab), directory, "doctor --wiring", log, inbox)
@@ -58,18 +61,30 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
 class _Screen:
     """Progress while circuits are lit, written without waiting for its reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_terminal: bool) -> None:
         self._found = NonBlockingWriter(sys.stdout, most=None)
         self._lit = NonBlockingWriter(unfiltered(sys.stderr))
+        self._is_terminal = is_terminal
+        self._written = now()
 
     def say_what_is_lit(self, event: Event) -> None:
-        """Show, in one line that the next one replaces, which circuit is being tried."""
-        if event.kind == "fabric.change" and event.data["circuits"]:
-            self._lit.write(f"\r{_CLEAR}trying {printable(event.data['circuits'][0])}")
+        """Say which circuit is being tried: in one line that the next one replaces, on a terminal.
+
+        Elsewhere a line is written only when nothing else was for a while.
+        """
+        if event.kind != "fabric.change" or not event.data["circuits"]:
+            return
+        text = f"trying {printable(event.data['circuits'][0])}"
+        if self._is_terminal:
+            self._lit.write(f"\r{_CLEAR}{text}")
+        elif now() - self._written > _SILENCE:
+            self._lit.write(f"{text}\n")
+            self._written = now()
 
     def show(self, finding: PortFinding) -> None:
         """Print what was found of a port's fibres."""
-        if sys.stderr.isatty():
+        self._written = now()
+        if self._is_terminal:
             self._lit.write(f"\r{_CLEAR}")
         self._found.write(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,7 @@ class ProbedLinks:
         there_and_back = statistics.median(probe["short_seconds"] for probe in probes)
         per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
         timed = [probe.get("changes", []) for probe in probes]
-        changes = tuple(statistics.median(one) for one in zip(*timed, strict=True))
+        changes = _by_change(timed)
         delta = statistics.median(changes) if changes else 0.0
         credit = statistics.median(probe.get("credit", 0.0) for probe in probes)
         cost = Links(there_and_back / 2, statistics.median(per_byte), delta, credit)
@@ -47,6 +47,22 @@ class ProbedLinks:
         rate = worst["long_bytes"] * 8 / worst["long_seconds"]
         earned = worst["short_bytes"] - worst["short_seconds"] * rate / 8
         return cls(LinkRate(rate, max(0.0, earned)), cost, changes)
+
+    def with_changes(self, timed: Collection[Sequence[float]]) -> ProbedLinks:
+        """Return the same links, with what each rank timed of changes while the job ran."""
+        changes = _by_change(timed)
+        if not changes:
+            return self
+        return replace(
+            self,
+            cost=replace(self.cost, reconfiguration=statistics.median(changes)),
+            changes=changes,
+        )
+
+
+def _by_change(timed: Collection[Sequence[float]]) -> tuple[float, ...]:
+    """Return the median over the ranks for each change, up to the last that all of them timed."""
+    return tuple(statistics.median(one) for one in zip(*timed, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class RunningJob:
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
     probes: list[Mapping[str, Any]] = field(default_factory=list)
+    changes: dict[str, list[float]] = field(default_factory=dict)
+    """The seconds of each change of circuits that a host timed between iterations."""
     """What the ranks have measured of their links."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
@@ -195,6 +197,7 @@ class RunningJob:
             case "step" | "sample":
                 process.committed = said["step"] + 1
                 process.generation = said["generation"]
+                self.changes.setdefault(host, []).extend(said.get("changes", ()))
             case "done" if rank is not None:
                 self.done[rank] = said
             case "failed":

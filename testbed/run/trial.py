@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.analysis.steps import KINDS
@@ -72,6 +72,7 @@ class Trial:
         if self.plan.fault is None:
             self._note_prediction(None, 0.0)
             self.failure = self._wait.wait_for_end(deadline)
+            self._revise_prediction()
         else:
             self._run_with_fault(self.plan.fault, deadline)
         if self.job.programs:  # what they have measured, however they ended
@@ -139,6 +140,13 @@ class Trial:
     def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
         if terms := self.predictor.terms(plan, self.job, step_time):
             self._log.append("prediction", self.plan.arm, **terms)
+
+    def _revise_prediction(self) -> None:
+        """Predict again from the changes of circuits that were timed between iterations."""
+        if timed := self.job.changes.values():
+            before = self.predictor
+            self.predictor = replace(before, links=before.links.with_changes(timed))
+            self._note_prediction(None, 0.0)
 
     def _begin_far_end_faults(self, deadline: Deadline) -> None:
         """Let switches misbehave, each from its step on."""

@@ -26,8 +26,8 @@ from .sockets import Port, discard
 RING = 0
 """The number of the circuits of the ring."""
 
-CHANGES = 48
-"""How many changes of circuits are timed at least, in whole tours."""
+CHANGES = 16
+"""How many changes of circuits are timed at least before a job begins, in whole tours."""
 
 CircuitEnds = tuple[tuple[int, int], tuple[int, int]]
 """A circuit: a rank and the number of its port, at either end; the lower rank first."""
@@ -170,10 +170,10 @@ class CircuitGroup:
                 self.generation, self._requests, circuits=number, of=sorted(asking)
             )
 
-    def time_changes(self) -> list[float]:
-        """Return the seconds of each change of some tours, with nothing to send in between."""
+    def time_changes(self, at_least: int = 1) -> list[float]:
+        """Return the seconds of each change of whole tours, with nothing to send in between."""
         found = []
-        tours = -(-CHANGES // len(self._tour)) if self._tour else 0
+        tours = -(-at_least // len(self._tour)) if self._tour else 0
         for number in [*self._tour] * tours:
             begin = time.monotonic()
             self.light(number)

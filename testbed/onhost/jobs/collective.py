@@ -136,6 +136,7 @@ class Job:
                     for name in self._options.turns:
                         run = runs[chosen(Turn(name, turn.size, 0))]
                         self._run_once(run, turn.size, group, step + number, None)
+            timed = self._timed_changes(turn, group)
             facts = self._run_once(runs[chosen(turn)], turn.size, group, step, control)
             self.state.commit()
             control.emit(
@@ -147,8 +148,20 @@ class Job:
                 iteration=turn.iteration,
                 algorithm=turn.algorithm,
                 **facts,
+                **timed,
                 verified=True,
             )
+
+    def _timed_changes(self, turn: Turn, group: Group | CircuitGroup) -> dict[str, Any]:
+        """Time a tour of changes at the start of each iteration; nothing without circuits.
+
+        What a change takes varies with what else the machines do. The model has it from the same
+        minute as what it is compared with.
+        """
+        first = (self._options.turns[0], self._options.sizes[0])
+        if not isinstance(group, CircuitGroup) or (turn.algorithm, turn.size) != first:
+            return {}
+        return {"changes": group.time_changes()}
 
     def _turn(self, step: int) -> Turn | None:
         """Return what a step runs; None after the last one."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any, Protocol
 
-from ..communication.circuits import CircuitGroup, FabricPorts
+from ..communication.circuits import CHANGES, CircuitGroup, FabricPorts
 from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
@@ -190,7 +190,8 @@ def _probe(communicator: Ring | Group | CircuitGroup) -> dict[str, Any]:
     if isinstance(communicator, Ring):
         return asdict(probe_ring(communicator))
     if isinstance(communicator, CircuitGroup):
-        return {**asdict(probe_pairs(communicator.ring)), "changes": communicator.time_changes()}
+        changes = communicator.time_changes(CHANGES)
+        return {**asdict(probe_pairs(communicator.ring)), "changes": changes}
     found = probe_pairs(communicator)
     communicator.connections.size_buffers(found.long_bytes / found.long_seconds)
     return asdict(found)

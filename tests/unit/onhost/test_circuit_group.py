@@ -55,6 +55,9 @@ def test_circuit_group_runs_every_algorithm_with_right_sums(gang):
         tour = len(told["circuits"]["tour"])
         assert CHANGES <= len(probe["changes"]) < CHANGES + tour
         assert len(probe["changes"]) % tour == 0
+        timed = [sample.get("changes", []) for sample in samples]
+        assert [len(one) for one in timed[:: len(samples) // 2]] == [tour, tour]
+        assert sum(map(len, timed)) == 2 * tour  # once an iteration
 
 
 def test_circuit_requests_of_a_collective_end_with_the_ring(gang):
@@ -63,7 +66,8 @@ def test_circuit_requests_of_a_collective_end_with_the_ring(gang):
     everybody = [0, 1, 2, 3]
     meeting, each = [(1, everybody), (0, everybody)], [(1, everybody), (0, everybody)]
     asked = serve(members, all_said(members, "done"))
-    assert asked == meeting + each * 4
+    timed = each  # before each iteration
+    assert asked == meeting + 2 * (timed + each * 2)
 
 
 def test_circuit_request_names_only_ranks_with_a_part_in_the_stage(gang):
@@ -75,8 +79,9 @@ def test_circuit_request_names_only_ranks_with_a_part_in_the_stage(gang):
     members.join(1)
     asked = serve(members, all_said(members, "done"))
     tour = told["circuits"]["tour"]
-    assert asked[len(tour)] == (tour[0], [0, 1, 2])
-    assert asked[len(tour) + 1] == (tour[1], [0, 1, 2, 3])
+    begin = 2 * len(tour)  # they connected, and timed each change
+    assert asked[begin] == (tour[0], [0, 1, 2])
+    assert asked[begin + 1] == (tour[1], [0, 1, 2, 3])
     assert all(sample["verified"] for sample in members.members[3].of_kind("sample"))
 
 
