@@ -40,7 +40,7 @@ KINDS: dict[str, str] = {
     "circuits.lit": "they are made and proved, and the ranks told so; how long that took",
     "link.good": "light and link are back on a circuit and both identities were verified",
     "link.probe": "delivered rate of one circuit: long messages, and short ones after a pause",
-    "prediction": "what the model expects of a trial; of several, the last one about each value counts",
+    "prediction": "what the model expects of a trial; the last one about each value counts",
     "trial.begin": "a trial starts: variant, victim, planned instant of the fault",
     "trial.end": "a trial is over: valid, recovered (the job was well), response, reason",
     "fault.inject": "a fault was fired; data holds the interval [sent, done]",
