@@ -43,7 +43,7 @@ test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
 
 parsers: setup ## test what reads instruments' answers, which early patch releases of Python got wrong
-	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 tests/unit/drivers tests/unit/words \
+	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 tests/unit/drivers tests/unit/common \
 	  tests/contract/test_scpi.py tests/contract/test_tl1.py tests/contract/test_session.py \
 	  $(wildcard tests/contract/test_*_conversation.py) $(ARGS)
 
