@@ -1,7 +1,8 @@
-"""One honest clock: monotonic seconds on this machine, and deadlines made of them.
+"""Monotonic time of this machine in seconds, and deadlines in it.
 
-Deadlines nest: a run's holds those of its steps, and a step's those of its commands, each made
-from the one around it with `within`. `bounded` gives one to a call that knows none.
+Deadlines nest: the deadline of a command lies within that of its step, and that within the deadline
+of the run; each is derived from the outer one with `within`. `bounded` applies a deadline to a call
+that takes none.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ now = time.monotonic
 
 
 def boot_time() -> float:
-    """Return seconds on a clock that goes on while this machine sleeps."""
+    """Return seconds on a clock that also counts while this machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -33,7 +34,7 @@ def utc() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment on the monotonic clock after which a wait ends.
+    """An instant of the monotonic clock at which a wait ends.
 
     Deadlines are passed down instead of durations, so that a chain of waits shares one budget.
     """
@@ -50,26 +51,26 @@ class Deadline:
         return Deadline(min(self.at, now() + seconds))
 
     def later(self, seconds: float) -> Deadline:
-        """Return a deadline `seconds` after this one, to wait for what keeps this one."""
+        """Return a deadline `seconds` after this one, to wait for an action limited by this one."""
         return Deadline(self.at + seconds)
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left, never negative."""
+        """Return the remaining seconds, never negative."""
         return max(0.0, self.at - now())
 
     @property
     def passed(self) -> bool:
-        """Return whether the deadline is over."""
+        """Return whether the deadline has passed."""
         return now() >= self.at
 
 
 def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T], object]) -> _T:
-    """Return what a call returns that may wait for ever, as for a name service that is silent.
+    """Call a function that may block for ever, and return its result before the deadline.
 
-    Raise its error, or TimeoutError when the deadline passes first. Then the call goes on in a
-    thread of its own, which keeps no process alive, and what it returns too late is discarded,
-    as is what it returns to a wait that a signal has ended.
+    Raise its error, or TimeoutError when the deadline passes first. Then the call continues in a
+    daemon thread, and a result that comes too late is passed to `discard`; so is one that comes
+    after a signal has ended the wait.
     """
     from concurrent.futures import Future
 

@@ -1,4 +1,4 @@
-"""Commands in hints, complete with the lab, twin and results of the current command line."""
+"""Compose the commands that hints name, with the lab, twin and results options in use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Without `--lab`, the twin implies the lab, or no lab was named; `--twin` is a na
 
 
 def set_context(**options: str) -> None:
-    """Remember options of the current command line: `lab`, `twin`, `results`; empty for none."""
+    """Set the options of the current command line: `lab`, `twin`, `results`; empty for none."""
     _options.update({f"--{name}": value for name, value in options.items()})
 
 
 def clear_context() -> None:
-    """Forget all options: the next command line begins."""
+    """Forget all options, before the next command line."""
     _options.clear()
 
 
@@ -27,7 +27,7 @@ def has_context() -> bool:
 
 
 def typed(verb: str, *words: str) -> str:
-    """Return a command for a shell, with the options for lab, twin and results that it takes."""
+    """Return a command for a shell, with the lab, twin and results options that it accepts."""
     first = _options.get("--lab") if verb == "doctor" else None
     given = [
         part

@@ -1,4 +1,4 @@
-"""Secrets that this process has revealed, masked in all that it says or records."""
+"""Secrets that this process has read, masked in all output and records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _concealed: set[str] = set()
 
 
 def conceal(word: str) -> None:
-    """Mask `word` from now on in all that this process records, however it is quoted there."""
+    """Mask `word` from now on in all that this process prints or records, in any quoting."""
     if len(word) >= _SHORTEST:
         _concealed.add(word)
         _concealed.add(word.encode().decode("latin-1"))  # as transcripts spell its bytes
@@ -21,23 +21,23 @@ def conceal(word: str) -> None:
 
 
 def masked(text: str) -> str:
-    """Return text with `***` for every concealed word."""
+    """Return the text with `***` in place of every concealed word."""
     for word in sorted(_concealed, key=len, reverse=True):
         text = text.replace(word, "***")
     return text
 
 
 def excerpt_of(data: bytes, encoding: str = "ascii") -> str:
-    """Return an excerpt of bytes; those that are no text are spelled out."""
+    """Return an excerpt of bytes; bytes that are no text are shown as escapes."""
     if len(data) > 2 * _ENOUGH:  # spelling all of it out could take seconds
         data = data[:_ENOUGH] + data[-_ENOUGH:]
     return excerpt(data.decode(encoding, "backslashreplace"))
 
 
 def excerpt(text: str, longest: int = 80) -> str:
-    """Return text that others wrote as a message may repeat it: masked, without a long middle.
+    """Return an excerpt of foreign text for a message: masked, and shortened in the middle.
 
-    It is masked first: of a secret that is cut, a half would stay.
+    Secrets are masked before the text is cut, as half of a secret would not be recognised.
     """
     text = masked(text)
     if len(text) <= longest:

@@ -1,4 +1,4 @@
-"""The errors of the testbed, cut by who must act.
+"""The error classes of the testbed, by the party that can correct the error.
 
     TestbedError
     ├── UsageError            the command line is wrong                      exit 2
@@ -36,7 +36,7 @@ EXIT_SIGNALLED = 128
 
 
 class TestbedError(Exception):
-    """Base of all errors for users: what went wrong and what to do; shown without a traceback."""
+    """The base of all errors that users see: a message and a hint, without a traceback."""
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
     exit_code = EXIT_LAB
@@ -51,15 +51,15 @@ class TestbedError(Exception):
 
 
 class UsageError(TestbedError):
-    """Reject a command line or a value given on it."""
+    """The command line, or a value on it, is wrong."""
 
     exit_code = EXIT_USAGE
 
 
 class FileError(UsageError):
-    """Reject a file that a person wrote, at the place where it is wrong.
+    """A user's file is wrong, at a known place.
 
-    `where` is `file:line:column`, counted from 1. What the file says is repeated in one short line,
+    `where` is `file:line:column`, counted from 1. Text from the file is quoted in one short line,
     without control or escape sequences.
     """
 
@@ -82,14 +82,14 @@ def _in_one_line(text: str) -> str:
 
 
 class LabError(TestbedError):
-    """Report that something in the lab did not do what it should."""
+    """An instrument, host or network of the lab failed."""
 
 
 class InstrumentError(LabError):
-    """Report a failed exchange with one instrument.
+    """An exchange with one instrument failed.
 
-    `reply` is what came back, or an empty string when nothing did. What an instrument says is
-    repeated without secrets, in one line of limited length, without control or escape sequences.
+    `reply` is the answer, or an empty string if there was none. Text from an instrument is quoted
+    in one line of limited length, without secrets, control characters or escape sequences.
     """
 
     def __init__(self, instrument: str, message: str, *, reply: str = "", hint: str = "") -> None:
@@ -103,27 +103,27 @@ def _sanitised(text: str) -> str:
 
 
 class Rejected(InstrumentError):
-    """Report that an instrument understood a command and refused it."""
+    """An instrument understood a command and refused it."""
 
 
 class NoReply(InstrumentError, TimeoutError):
-    """Report that an instrument did not answer before the deadline."""
+    """An instrument did not answer before the deadline."""
 
 
 class LinkLost(InstrumentError, ConnectionError):
-    """Report that the line to an instrument broke, or could not be opened."""
+    """The connection to an instrument broke, or could not be opened."""
 
 
 class Garbled(InstrumentError):
-    """Report an answer that the instrument's protocol does not allow."""
+    """An instrument gave an answer that its protocol does not allow."""
 
 
 class NotKnown(InstrumentError):
-    """Report that the state of an instrument cannot be read, and nothing was commanded here."""
+    """The state of an instrument cannot be read, and this process has set none."""
 
 
 class HostError(LabError):
-    """Report that a host, its agent or one of its ranks failed at something asked of it."""
+    """A request to a host, its agent or one of its ranks failed."""
 
     def __init__(self, host: str, message: str, *, hint: str = "") -> None:
         super().__init__(f"{host}: {message}", hint=hint)
@@ -131,16 +131,16 @@ class HostError(LabError):
 
 
 class HostTimeout(HostError, TimeoutError):
-    """Report that a host did not answer before the deadline."""
+    """A host did not answer before the deadline."""
 
 
 class BusyError(TestbedError):
-    """Report that a resource is in use by others."""
+    """A resource is in use by another run or user."""
 
     exit_code = EXIT_BUSY
 
 
 class UnsafeError(TestbedError):
-    """Report that the lab could not be brought back to a known state."""
+    """The lab could not be brought back to a known state."""
 
     exit_code = EXIT_UNSAFE

@@ -1,8 +1,8 @@
-"""What happens in a run, one event at a time; the event log is the only truth about it.
+"""The events of a run; its event log is the only source of all results.
 
-An event is stamped with the orchestrator's clock when it is written. One that happened on a host
-also carries that host's own stamp as `data["host"]` and `data["mono"]`, which the analysis moves
-to the orchestrator's clock with the `clock.offset` events around it.
+An event is stamped with the orchestrator's clock when it is written. An event that happened on a
+host also carries that host's own time stamp as `data["host"]` and `data["mono"]`, which the
+analysis converts to the orchestrator's clock with the `clock.offset` events around it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ They are never masked: a password that equals a host's name would cost the analy
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of the log.
+    """One event of the log: its time, kind, subject, trial and data.
 
     `t` is seconds since the run began on the orchestrator's monotonic clock; `subject` names what
     it is about (a host, a port, a rank, a switch); `trial` is the trial's number or None.
@@ -125,7 +125,7 @@ class Event:
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """Return the event that `to_json` wrote; raise ValueError for anything else."""
+        """Return the event in a line that `to_json` wrote; raise ValueError for any other line."""
         row = parse_json(line)
         if not isinstance(row, dict) or not all(fits(row.get(k)) for k, fits in _FIELDS.items()):
             raise ValueError(f"not an event: {line[:80]!r}")

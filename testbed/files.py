@@ -1,9 +1,9 @@
-"""Files that others may have written: opened without waiting, read within limits.
+"""Read files that other users may have written, without blocking and within size limits.
 
 A directory of records, a lab file or a card may come from any user, and may hold a FIFO, a link to
-another file, /dev/zero, or JSON a million levels deep. Every reader of such files goes through
-here: only regular files are read, none beyond its limit; inside directories of records no link is
-followed, and what is written there is written under a fresh name and put in place.
+another file, /dev/zero, or JSON a million levels deep. Every reader of such files uses this module:
+only regular files are read, none beyond its limit; inside directories of records no link is
+followed, and a file there is written under a new name and renamed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MODES = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND}
 def open_file(
     path: Path, limit: int, mode: Literal["rb", "r+b", "ab"] = "rb", *, follow: bool = False
 ) -> BinaryIO:
-    """Open a regular file that is there; raise OSError for anything else, and never wait for it.
+    """Open an existing regular file; raise OSError for anything else, and never block.
 
-    Without `follow` the last part of its path may be no link.
+    Unless `follow` is set, the last part of its path must not be a link.
     """
     try:
         _check(path.stat(follow_symlinks=follow), limit)  # opening alone makes some devices act
@@ -48,22 +48,22 @@ def open_file(
 
 
 def is_file(path: str | Path) -> bool:
-    """Return whether there is a file; a name that no file can have names none."""
+    """Return whether a path is an existing file; false for an invalid file name."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file() raises for one that is too long
 
 
 def is_directory(path: str | Path) -> bool:
-    """Return whether there is a directory; as `is_file`."""
+    """Return whether a path is an existing directory; false for an invalid name."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def exists(path: str | Path) -> bool:
-    """Return whether there is something, be it a link that leads nowhere; as `is_file`."""
+    """Return whether a path exists, even as a dangling link; false for an invalid name."""
     return os.path.lexists(path)
 
 
 def read_file(path: Path, limit: int, *, follow: bool = False) -> bytes:
-    """Return what is in a regular file; raise OSError for another kind, or a larger one."""
+    """Return the contents of a regular file; raise OSError for another kind or a larger file."""
     with open_file(path, limit, follow=follow) as file:
         found = file.read(limit + 1)
     if len(found) > limit:  # it grew
@@ -72,7 +72,7 @@ def read_file(path: Path, limit: int, *, follow: bool = False) -> bytes:
 
 
 def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[bytes]:
-    """Yield the lines of a regular file without their ends; raise OSError as `read_file`."""
+    """Yield the lines of a regular file without line ends; raise OSError as `read_file`."""
     with open_file(path, limit, follow=follow) as file:
         while line := file.readline(_LINE):
             if len(line) == _LINE:
@@ -81,9 +81,10 @@ def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[byte
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a whole file in place, on the disk; a link that has its name is replaced, not followed.
+    """Write a file atomically and sync it; a link with its name is replaced, not followed.
 
-    The directory is looked up once: what is renamed meanwhile leads nowhere else.
+    The directory is opened once, so a concurrent rename of it has no effect on where the file is
+    written.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -107,9 +108,9 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value that JSON text holds; raise ValueError, also for one nested too deeply.
+    """Parse JSON text; raise ValueError for invalid JSON, also if nested too deeply.
 
-    So it does for NaN and infinities, which JSON has not.
+    NaN and infinities are invalid, too.
     """
     try:
         text = text if isinstance(text, str) else text.decode()

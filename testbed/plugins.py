@@ -1,4 +1,4 @@
-"""Names in files to code: drivers, transports, far ends, faults, jobs and policies.
+"""Find the code for names in files: drivers, transports, far ends, faults, jobs, policies.
 
 Each registers under an entry-point group `testbed.<group>`; the built-in ones do the same. The
 entry point names a `Kind`, a light description, so that reading and validating files loads no
@@ -25,12 +25,12 @@ GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies", "sc
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """Accept no keys."""
+    """The options of a plug-in that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Describe one plug-in before any of its code is loaded.
+    """The description of one plug-in, which is available before its code is loaded.
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
     `package.module:name`; `role` says what a driver drives (`switch`, `power`, `attenuator`,
@@ -76,7 +76,7 @@ class Kind:
     where only the box knows. None: named otherwise."""
 
     def load(self) -> Any:
-        """Import and return the implementation; raise TestbedError when it cannot be had."""
+        """Import and return the implementation; raise TestbedError when that fails."""
         module, _, name = self.implementation.partition(":")
         try:
             return getattr(import_module(module), name)
@@ -116,9 +116,9 @@ class _Kinds(Mapping[str, Kind]):
 
 @cache
 def kinds(group: str) -> Mapping[str, Kind]:
-    """Return every plug-in of a group by name, sorted; a second one of a name is an error.
+    """Return every plug-in of a group by name, sorted; raise an error for a repeated name.
 
-    One that cannot be loaded is an error when it is looked up.
+    A plug-in that cannot be loaded raises an error only when it is looked up.
     """
     found: dict[str, EntryPoint] = {}
     points = _installed(tuple(sys.path)).select(group=f"testbed.{group}")
@@ -160,7 +160,7 @@ def _load(point: EntryPoint) -> Kind:
 
 
 def kind(group: str, name: str) -> Kind:
-    """Return one plug-in; raise UsageError with the nearest known name when there is none."""
+    """Return one plug-in; raise UsageError with the nearest known name if it does not exist."""
     known = kinds(group)
     if name not in known:
         raise UsageError(f"{name!r} is not one of the {group}", hint=nearest(name, list(known)))
@@ -174,7 +174,7 @@ MAX_NAMED = 100
 def nearest(name: str, known: list[str], *, cutoff: float = 0.6) -> str:
     """Return a hint with the nearest known name, or with all known names.
 
-    A name is near when its similarity is at least `cutoff`, of 1, as `difflib` defines it.
+    A name is near if its similarity ratio of `difflib`, from 0 to 1, is at least `cutoff`.
     """
     close = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     if close:

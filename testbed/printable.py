@@ -1,8 +1,8 @@
-"""Text of others, made harmless for a terminal or a page: the one place where it is cleaned.
+"""Make foreign text harmless for a terminal or a page: escape its control characters.
 
-Files, hosts and instruments may say anything, and a terminal obeys control characters: it renames
-its window, hides lines, or types for its user. What prints passes through `printable`: the
-standard streams of the command, the pages made with rich, and every value on an HTML page.
+Text from files, hosts and instruments may contain control characters, which make a terminal rename
+its window, hide lines or even enter input. All output passes through `printable`: the standard
+streams of the command, the pages made with rich, and every value on an HTML page.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _OBEYED = re.compile(
 
 
 def printable(text: str, kept: str = "") -> str:
-    r"""Return text with each character that a terminal could obey spelled out, as `\u001b`.
+    r"""Return text with each control character escaped, as `\u001b`; `kept` ones stay.
 
-    JSON means the same afterwards. Characters of `kept` stay.
+    JSON text keeps its meaning.
     """
     return _OBEYED.sub(lambda match: match[0] if match[0] in kept else _spelled(match[0]), text)
 
@@ -31,8 +31,8 @@ def _spelled(character: str) -> str:
 
 
 def unfiltered(stream: Any) -> Any:
-    """Return a stream that takes control characters, for what was cleaned before it was coloured.
+    """Return a stream that passes control characters, for text that was cleaned before.
 
-    The standard streams of a command spell out all others.
+    The standard streams of a command escape all control characters.
     """
     return getattr(stream, "unfiltered", stream)

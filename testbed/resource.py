@@ -1,6 +1,7 @@
-"""Where an instrument answers: VISA resource strings, tty names and URLs, taken apart.
+"""Parse the resource strings of instruments: VISA names, tty names and URLs.
 
-Drivers open what this says; the twin serves it. Grammar of VISA names: VPP-4.3, section 4.3.1.
+Drivers connect to the parsed address; the twin serves it. Grammar of VISA names: VPP-4.3, section
+4.3.1.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Tcp:
-    """A TCP port of a named or numbered machine; `tls` when the line is encrypted."""
+    """A TCP port of a host; `tls` when the connection is encrypted."""
 
     host: str
     port: int
@@ -49,16 +50,16 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22}
 
 
 def is_visa(resource: str) -> bool:
-    """Return whether a resource is written as a VISA name."""
+    """Return whether a resource is written as a VISA resource name."""
     # A URL may hold an IPv6 address, which has colons of its own.
     is_url = "://" in resource
     return not is_url and ("::" in resource or resource.upper().startswith("ASRL"))
 
 
 def way(resource: str) -> str:
-    """Return by which way a resource is reached: `tcp`, `http`, `ssh`, `serial` or `visa`.
+    """Return how a resource is reached: `tcp`, `http`, `ssh`, `serial` or `visa`.
 
-    The last is for what only a VISA library can open; ValueError as from `place`.
+    `visa` is for resources that only a VISA library can open. Raise ValueError as `place` does.
     """
     match place(resource):
         case Ssh():
@@ -72,7 +73,7 @@ def way(resource: str) -> str:
 
 
 def place(resource: str) -> Place:
-    """Return where a resource string points; raise ValueError with the forms there are."""
+    """Parse a resource string; raise ValueError with the valid forms."""
     if match := _SOCKET.fullmatch(resource):
         return Tcp(match["host"].strip("[]"), _port(resource, int(match["port"])))
     if match := _ASRL.fullmatch(resource):

@@ -1,7 +1,7 @@
 """Secrets by reference: files name an environment variable or a file, never the secret itself.
 
-What was revealed is remembered, so that records can mask it wherever it comes back: instruments
-exist that repeat a login in their answer.
+Revealed secrets are remembered, so that records can mask them in any text: some instruments repeat
+a login in their answer.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LARGEST = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where a secret is kept: `{env: NAME}` or `{file: PATH}`.
+    """A reference to a secret: `{env: NAME}` or `{file: PATH}`.
 
-    It prints as the place, and no message ever holds what is kept there.
+    It prints as the reference, and no message contains the secret.
     """
 
     env: str = ""
@@ -39,7 +39,7 @@ class Secret:
         return f"{{env: {self.env}}}" if self.env else f"{{file: {self.file}}}"
 
     def reveal(self) -> str:
-        """Return the secret, without the line end of a file; raise UsageError without one."""
+        """Return the secret, without the line end of a file; raise UsageError if it is missing."""
         word = self._from_environment() if self.env else self._from_file()
         conceal(word)
         return word
@@ -66,7 +66,7 @@ class Secret:
 
     @classmethod
     def read(cls, value: object) -> Secret:
-        """Return what a file says; raise ValueError, which must not repeat it."""
+        """Parse a reference to a secret; raise ValueError, without the text, for anything else."""
         if isinstance(value, dict) and len(value) == 1:
             ((key, name),) = value.items()
             if key == "env" and isinstance(name, str) and name.isidentifier():
@@ -100,7 +100,7 @@ class Secret:
 
 
 def masked_data(value: Any, spared: frozenset[str] = frozenset()) -> Any:
-    """Return plain data with its text masked, except where a key of `spared` leads."""
+    """Return plain data with secrets in its text masked, except below the keys in `spared`."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, Mapping):
@@ -147,11 +147,11 @@ _TOLD = [
 
 
 def redacted(text: str) -> str:
-    """Return the output of a program with `***` for what its environment may have held in secret.
+    """Return the output of a program with possible secrets of its environment masked.
 
-    A list of the whole environment, as nccl-tests writes one, keeps only what is about the
-    measurement. Elsewhere, values go whose names say that they are secret, logins in URLs, and all
-    that this process conceals.
+    A list of the whole environment, as nccl-tests writes one, keeps only variables about the
+    measurement. Elsewhere, values with secret-like names, logins in URLs, and all secrets of this
+    process are replaced by `***`.
     """
     text = _LISTED.sub(_listed, masked(text))
     for told in _TOLD:
@@ -160,7 +160,7 @@ def redacted(text: str) -> str:
 
 
 def says_secret(name: str) -> bool:
-    """Return whether a variable's name says that its value is secret."""
+    """Return whether a variable's name suggests that its value is secret."""
     return bool(re.fullmatch(_NAME, name.upper()))
 
 

@@ -1,4 +1,4 @@
-"""Quantities as people write them: `25 ms`, `500 Mbit/s`, `16 MiB`, `-3 dBm`, `95 %`.
+"""Quantities with units as users write them: `25 ms`, `500 Mbit/s`, `16 MiB`, `-3 dBm`, `95 %`.
 
 A value inside the program is a plain number in the base unit of its dimension: seconds, bit/s,
 bytes, dBm, dB or a share of one. `Seconds`, `BitRate`, ... are the annotated types that say so;
@@ -29,7 +29,7 @@ class Dimension:
     signed: bool = False
 
     def parse(self, text: object) -> float | int:
-        """Return `text` in the base unit.
+        """Parse a quantity and return it in the base unit.
 
         Raise ValueError with what was expected when it is not a number with one of the units.
         """
@@ -58,7 +58,7 @@ class Dimension:
         return int(value)
 
     def format(self, value: float) -> str:
-        """Return `value` (base unit) with the largest unit that leaves a number of at least 1.
+        """Format a value in the base unit with the largest unit that gives a number of at least 1.
 
         Four digits are kept; a size is exact, in the largest unit that it is a multiple of.
         """
@@ -141,7 +141,7 @@ DIMENSIONS = (TIME, RATE, SIZE, FREQUENCY, POWER, LOSS, SHARE)
 
 
 def written_alike(value: object, text: object) -> object:
-    """Return a value in base units as `text` writes one: in its unit; else as it is."""
+    """Format a value in base units with the unit that `text` has; unchanged without a unit."""
     match = _QUANTITY.fullmatch(text.strip(_SPACES)) if isinstance(text, str) else None
     if match is None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
@@ -151,7 +151,7 @@ def written_alike(value: object, text: object) -> object:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return how many there are of something: `1 switch`, `2 switches`."""
+    """Format a count with its noun: `1 switch`, `2 switches`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"

@@ -1,4 +1,4 @@
-"""Instruments of the lab, both ends of each wire.
+"""Drivers of instruments, and the simulated far end of each.
 
 In the order of the layers, bottom up:
 
@@ -10,5 +10,5 @@ switches, power, light      drivers, one for each family of devices, with its fa
 
 `descriptors` are what the entry points name: options and summaries, no instrument library.
 
-Refused here: plans, leases and decisions. A driver says what its device did, nothing more.
+Drivers know no plans, leases or decisions: a driver reports what its device did.
 """

@@ -11,7 +11,7 @@ from testbed.plugins import Kind
 def described(
     name: str, implementation: str, options: type, *, driver: str, far_end: str, **more: Any
 ) -> tuple[Kind, Kind]:
-    """Return the kinds of a driver and of its far end, which has the same name and options.
+    """Return the descriptors of a driver and of its far end, with the same name and options.
 
     `driver` and `far_end` are the summaries; `more` are the other fields of the driver's `Kind`.
     The far end of `package.module:Class` is `package.module_far_end:ClassFarEnd`.

@@ -1,4 +1,4 @@
-"""What the trials of each arm came to."""
+"""Summarise the trials of each arm: how many were valid, and their outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.analysis.trial import TrialResult
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm of a run: how many trials, and what they came to."""
+    """One arm of a run: the number of its trials, and their outcomes."""
 
     trials: int
     outcomes: Mapping[str, int]
@@ -28,7 +28,7 @@ class Arm:
         return self.trials - self.outcomes.get("invalid", 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the arm as `summary.json` has it."""
+        """Return the arm in the format of `summary.json`."""
         return {"trials": self.trials, "valid": self.valid, "outcomes": dict(self.outcomes)}
 
 

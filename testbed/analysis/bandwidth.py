@@ -1,4 +1,4 @@
-"""Timed collectives to bandwidths, as nccl-tests defines them."""
+"""Compute the bandwidths of timed collectives as nccl-tests defines them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from testbed.events import Event
 
 
 def bus_factor(ranks: int) -> float:
-    """Return busbw / algbw of an AllReduce: 2 (n - 1) / n."""
+    """Return the factor busbw / algbw of an AllReduce over `ranks` ranks: 2 (n - 1) / n."""
     return 2 * (ranks - 1) / ranks
 
 
 def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str, float]:
-    """Return time, algbw and busbw of every size, medians over the iterations.
+    """Return time, algbw and busbw of every message size, as medians over the iterations.
 
-    An iteration lasts from the last rank's entry, as every rank waits for all to be there, to the
-    last rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size that is over
-    sooner than the hosts' clocks can tell is left out.
+    An iteration lasts from the last rank's entry, as every rank waits for all others, to the last
+    rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size whose collectives
+    are shorter than the error of the hosts' clocks is left out.
     """
     samples = [e for e in events if e.kind == "sample" and "algorithm" not in e.data]
     values: dict[str, float] = {}

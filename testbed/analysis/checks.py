@@ -1,4 +1,4 @@
-"""Checks: what the experiment claims, held against what was measured."""
+"""Evaluate the checks of an experiment on the measured values of its trials."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STATISTICS: dict[str, Callable[[list[float]], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check. `supports` is the share of trials that the result proves at 95 %."""
+    """The result of one check. `supports` is the success rate that it proves at 95 % confidence."""
 
     name: str
     limit: str
@@ -55,7 +55,7 @@ class CheckResult:
     """Of the value."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the check as DESIGN's summary has it."""
+        """Return the check in the format of `summary.json`."""
         keys = ("name", "limit", "value", "verdict", "unit", "reason", "supports")
         row = {key: getattr(self, key) for key in keys}
         return {k: v for k, v in row.items() if k == "value" or v not in ("", None)}
@@ -68,11 +68,12 @@ def evaluate(
     valid_share: float = VALID_SHARE,
     own: Mapping[str, MetricDefinition] = _NONE,
 ) -> CheckResult:
-    """Return what came of a check. A trial that is invalid or did not recover counts against it.
+    """Return the result of a check. A trial that is invalid or did not recover counts against it.
 
-    Where too few trials of the arm are valid it is unknown, unless it would have failed had the
-    invalid ones been as good as can be. One that did not pass says so where the machine was busy.
-    `own` are metrics that the experiment defines.
+    The result is "unknown" where too few trials of the arm are valid, unless the check would fail
+    even if all invalid trials had the best possible value. The reason of a check that did not pass
+    names the trials during which other programs kept the machine busy. `own` are metrics that the
+    experiment defines.
     """
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
@@ -124,7 +125,7 @@ def _held(one: _NumericCheck, valid_share: float) -> CheckResult:
 
 
 def too_few_valid(trials: Sequence[TrialResult], share: float) -> str:
-    """Return that too few of an arm's trials are valid, with the first reason, or nothing."""
+    """Return a sentence saying that too few trials of an arm are valid, or an empty string."""
     valid = sum(trial.valid for trial in trials)
     if valid >= share * len(trials) - 1e-9:
         return ""
@@ -173,7 +174,7 @@ class _NumericCheck:
     metric: Metric | None
 
     def held(self, values: Values) -> CheckResult:
-        """Hold the condition against the values of all trials, None for those without one."""
+        """Evaluate the condition on one value per trial; None stands for a missing value."""
         match self.check.statistic:
             case "every" | "equals":
                 return self._every(values)
@@ -191,7 +192,7 @@ class _NumericCheck:
         *reasons: str,
         supports: float | None = None,
     ) -> CheckResult:
-        """Return a result in the unit of the metric."""
+        """Return a check result in the unit of the metric."""
         shown = None if isinstance(value, float) and not math.isfinite(value) else value
         reason = "; ".join(reason for reason in reasons if reason)
         unit = self.meaning.unit
@@ -201,12 +202,12 @@ class _NumericCheck:
 
     @property
     def worst(self) -> float:
-        """Return the worst value that a trial could have had."""
+        """Return the worst possible value of the metric, which a missing value counts as."""
         return -math.inf if self._wants_more else math.inf
 
     @property
     def best(self) -> float | None:
-        """Return a value that holds in any case, for a trial that might have been good."""
+        """Return a value that satisfies the condition, for trials whose value is not known."""
         if self.check.statistic == NEAR:
             return self.metric.predicted if self.metric else None
         return in_unit(self.condition) if self.condition.comparator == "==" else -self.worst

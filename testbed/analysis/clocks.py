@@ -1,4 +1,4 @@
-"""Hosts' stamps moved to the orchestrator's clock, with the error that this leaves.
+"""Convert time stamps of hosts to the orchestrator's clock, with the error that remains.
 
 What is known of a host's clock are samples: at an instant of the log it was `ahead` by so much,
 right to within half a round trip (`bound`). In between and outside, two things hold.
@@ -40,7 +40,7 @@ _FINEST = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A moment in the log's seconds, known to lie between two bounds."""
+    """An instant in seconds of the event log, known to lie between two bounds."""
 
     early: float
     late: float
@@ -49,23 +49,23 @@ class Instant:
 
     @classmethod
     def exactly(cls, t: float) -> Instant:
-        """Return a moment on the orchestrator's own clock."""
+        """Return an instant that is known exactly, on the orchestrator's own clock."""
         return cls(t, t)
 
     @property
     def middle(self) -> float:
-        """Return the best guess."""
+        """Return the middle of the interval, the best guess of the instant."""
         return (self.early + self.late) / 2 if self.guess is None else self.guess
 
     def before(self, t: float) -> Instant:
-        """Return the same moment, known to lie before `t` too; itself if that cannot be."""
+        """Return the instant with upper bound `t`; unchanged if `t` is below its lower bound."""
         if not self.early <= t < self.late:
             return self
         return Instant(self.early, t, min(self.middle, t))
 
 
 class Clocks:
-    """How far each host's clock is ahead of the log's, over time.
+    """How far each host's clock is ahead of the clock of the event log, over time.
 
     A monotonic clock starts anew with its host, so what was measured before a host was made ready
     again says nothing about later stamps.
@@ -79,7 +79,7 @@ class Clocks:
             self.add(event)
 
     def add(self, event: Event) -> None:
-        """Take one more event; those of a host in the order of the log."""
+        """Add one clock measurement; those of one host must come in the order of the log."""
         if event.kind == "host.ready":
             self._of(event).append(_Start(event.t, self._slew))
         elif event.kind == "clock.offset":
@@ -89,10 +89,10 @@ class Clocks:
         return self._starts.setdefault(event.subject, [_Start(event.t, self._slew)])
 
     def instant(self, event: Event, mono: float) -> Instant | None:
-        """Return a stamp of an event's host in the log's seconds; None for an unmeasured clock.
+        """Convert a host's time stamp to seconds of the log; None if the clock was not measured.
 
-        Of several starts of the host it is the last before the report that was measured. What is
-        reported has happened before the report was there.
+        A host that started several times has several clocks; the last start before the event that
+        was measured counts. The instant is bounded by the arrival of the event.
         """
         starts = [one for one in self._starts.get(event.data["host"], []) if one.is_measured]
         if not starts:
@@ -119,11 +119,11 @@ class _Start:
 
     @property
     def is_measured(self) -> bool:
-        """Return whether there is any sample."""
+        """Return whether this clock was measured at all."""
         return bool(self._times)
 
     def add(self, t: float, ahead: float, bound: float) -> None:
-        """Take one more sample, of an instant in the middle of its round trip."""
+        """Add one clock measurement, taken at the middle of its round trip."""
         bound *= 1 + 2 * self._slew
         place = bisect_right(self._times, t)
         self._times.insert(place, t)
@@ -158,7 +158,7 @@ class _Start:
         return self._low[place] - width, self._high[place] + width
 
     def corrected(self, mono: float) -> Instant:
-        """Return a stamp in the log's seconds."""
+        """Convert a time stamp of this host's clock to seconds of the log."""
         after = bisect_right(self._readings, mono)
         low, high = self._between(after, mono)
         around = mono - (low + high) / 2

@@ -1,4 +1,4 @@
-"""Metrics of steps while a rank comes late, and of the gain from choosing another AllReduce."""
+"""Metrics of steps while one rank is late, and of the gain from choosing another AllReduce."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from testbed.analysis.steps import Step, step_time
 
 
 def choice_values(steps: Sequence[Step], fault: Instant) -> dict[str, float]:
-    """Return the metrics of steps that began after a fault which slows a rank down.
+    """Return the metrics of the steps that began after a fault which slows a rank down.
 
-    Where the collective was chosen meanwhile they are of the last choice, and of what it changed
-    from the one before it.
+    Where another AllReduce was chosen after the fault, they are of the steps since the last choice,
+    and compare these with the steps before it.
     """
     late = [step for step in steps if step.begin.early > fault.late]
     if not late:

@@ -1,4 +1,4 @@
-"""Metrics of collectives that several algorithms ran in turn: their times, and the late rank."""
+"""Metrics of collectives that were run with several algorithms: times, and the late rank."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Times = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One collective of one size by one algorithm, as all ranks saw it."""
+    """One collective of one message size by one algorithm, with the time stamps of all ranks."""
 
     size: int
     algorithm: str
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def total(self) -> float:
-        """Return the seconds from the last but one rank's arrival to the end of the collective."""
+        """Return the seconds from the second-last rank's arrival to the end of the collective."""
         return self.end.middle - self._arrived(-2)
 
     @property
@@ -53,7 +53,7 @@ class Run:
 
     @property
     def skew(self) -> float:
-        """Return by how much the last rank came later than the one before it."""
+        """Return the seconds between the arrivals of the second-last and the last rank."""
         return self.total - self.exposed
 
     def _arrived(self, place: int) -> float:
@@ -63,10 +63,10 @@ class Run:
 def collective_values(
     events: Sequence[Event], clocks: Clocks, ranks: int, fault: Instant | None
 ) -> dict[str, float | str]:
-    """Return the metrics of a trial's collectives, of those after the trial's fault took effect.
+    """Return the metrics of the collectives in a trial that ran after the fault took effect.
 
     Medians over the runs; a run that not every rank reported, or on a clock that was not measured,
-    is left out. What compares algorithms is about the largest size.
+    is left out. Metrics that compare algorithms are those of the largest message size.
     """
     if ranks < 2:
         return {}
@@ -91,7 +91,7 @@ def collective_values(
 
 
 def over_libraries(size: int, times: Times) -> dict[str, float]:
-    """Return the exposed time of each of our algorithms over that of each library's AllReduce."""
+    """Return the ratio of exposed times: each of our algorithms over each library's AllReduce."""
     return {
         f"over_{library}_{algorithm}_{size_name(size)}": times[algorithm][1] / times[library][1]
         for library in LIBRARIES
@@ -102,7 +102,7 @@ def over_libraries(size: int, times: Times) -> dict[str, float]:
 
 
 def speedups(times: Times) -> dict[str, float]:
-    """Return how many times faster StragglAR is than the ring, and than each other algorithm."""
+    """Return the speed-up of StragglAR over the ring and over every other algorithm."""
     if "stragglar" not in times:
         return {}
     total, exposed = times["stragglar"]
@@ -116,11 +116,11 @@ def speedups(times: Times) -> dict[str, float]:
 
 
 def critical(times: Times) -> dict[str, float]:
-    """Return what the model makes of times without a delay: from which on StragglAR is faster.
+    """Return the critical delay that the cost model derives from times without a delay.
 
     By the model StragglAR takes as long as with no delay at all while the straggler finds the
-    others still busy; the ring waits, and takes as long from when it has come. The crossing that
-    was measured is that of a sweep over several delays (`sweep`).
+    others still busy; the ring waits, and takes as long from when it has come. The measured
+    crossing comes from a sweep over several delays (`delay_sweep`).
     """
     if not {"stragglar", "ring"} <= times.keys():
         return {}
@@ -139,7 +139,7 @@ def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:
 def beside_the_model(
     values: Mapping[str, float | str], predicted: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return how far the total times are from the model, and how often its choice was right.
+    """Return the error of the cost model on total times, and how often its choice was right.
 
     The choice is that between re-pointing and forwarding, at each size by each algorithm.
     """

@@ -1,4 +1,4 @@
-"""One metric of two runs held against each other, trials without a value counted."""
+"""Compare one metric of two runs; trials without a value are counted."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _WORST = {"lower": math.inf, "higher": 0.0}
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The second run's median of a metric over the first's, and what that means.
+    """The ratio of the medians of a metric in two runs, second over first, with a verdict.
 
     Medians are of the trials that have a value. In the interval and the verdict a valid trial whose
-    job did not recover or failed counts as the worst there can be.
+    job did not recover or failed counts as the worst possible value.
     """
 
     medians: tuple[float, float]
@@ -41,9 +41,10 @@ class Ratio:
 
 
 def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
-    """Return how a metric of the second run relates to the first's; both as of `summary.json`.
+    """Compare a metric of two runs, both given as the contents of their `summary.json`.
 
-    It is better or worse when the 95 % bootstrap interval of the ratio of medians leaves out 1.
+    The second run is better or worse when the 95 % bootstrap interval of the ratio of medians
+    leaves out 1.
     """
     first, second = values(a, name), values(b, name)
     missing = (_missing(a, name), _missing(b, name))
@@ -72,14 +73,14 @@ def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Rat
 
 
 def values(summary: Mapping[str, Any], name: str) -> list[float]:
-    """Return a metric's value in every trial that counts."""
+    """Return the values of a metric in all trials that count."""
     arm, _, metric = name.rpartition(".")
     trials = [t for t in summary["trials"] if t["variant"] == arm and outcome(t) not in NO_RESULT]
     return [trial["values"][metric] for trial in trials if metric in trial["values"]]
 
 
 def outcome(trial: Mapping[str, Any]) -> str:
-    """Return what a trial of `summary.json` came to; summaries of before have no word for it."""
+    """Return the outcome of a trial in a `summary.json`, even one of an older version."""
     if "outcome" in trial:
         return str(trial["outcome"])
     if not trial["valid"]:

@@ -1,4 +1,4 @@
-"""From which delay on StragglAR is faster than a ring: read off arms that differ in the delay."""
+"""Find the delay from which StragglAR is faster than a ring, from arms that differ in delay."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Point = tuple[float, float]
 
 
 def with_crossings(arms: Sequence[Arm], trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """Return the trials, those of an arm without a delay with the `critical_delay` of its sweep.
+    """Return the trials, with `critical_delay` added to those of each sweep's arm without delay.
 
     The first trials of all arms of a sweep give the first value, the second ones the second; where
-    one of them is no result there is none.
+    one of them has no result, the value is missing.
     """
     of_arm = grouped(trials, lambda trial: trial.arm)
     found: dict[int, float] = {}
@@ -41,10 +41,10 @@ def with_crossings(arms: Sequence[Arm], trials: Sequence[TrialResult]) -> list[T
 
 
 def crossing(points: Iterable[Point]) -> float | None:
-    """Return the delay at which the difference is nothing, on the line between its neighbours.
+    """Return the delay at which the interpolated time difference is zero.
 
-    None where StragglAR is never slower at one delay and faster at the next: then the crossing was
-    not measured.
+    None where StragglAR is not slower at one delay and faster at the next: then no crossing was
+    measured.
     """
     for (delay, longer), (next_delay, next_longer) in pairwise(sorted(points)):
         if longer > 0 >= next_longer:

@@ -1,4 +1,4 @@
-"""Which receivers of a run's twin got more light than they withstand."""
+"""List the receivers of a twin that were destroyed by too much light."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testbed.events import Event
 
 
 def destroyed_receivers(events: Sequence[Event]) -> list[str]:
-    """Return each receiver that too much light has destroyed, in words, in the order of time."""
+    """Return a sentence for each receiver that too much light destroyed, in order of time."""
     found = [event for event in events if event.kind == "receiver.destroyed"]
     return [
         f"the receiver of {e.subject} was destroyed: it got {e.data['dbm']:.1f} dBm and withstands "

@@ -1,8 +1,8 @@
-"""The effect on the job of a fault that no policy repaired: its beginning and its end.
+"""Find when a fault that no policy repaired began and ceased to affect the job.
 
 A step is long when it took longer than the longest of its kind before the fault, by more than the
 clocks leave open. Without a long step the job has ridden the fault out, and there is no recovery
-whose time could be told.
+time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Response = Literal["recovered", "ridden out", "not recovered", "not known"]
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A fault, and what was noticed of it beside the steps."""
+    """A fault, and the symptoms of it that were observed besides longer steps."""
 
     begin: Instant
     """When it was injected."""
@@ -45,7 +45,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What came of a disturbance."""
+    """The effect of a fault on the job."""
 
     response: Response
     first: Instant | None
@@ -76,7 +76,7 @@ class _Span:
 
 
 def effect_of(disturbance: Disturbance, steps: Sequence[Step]) -> Effect:
-    """Return what a disturbance did to the steps of a job, which are in the order of their ends."""
+    """Return the effect of a fault on the steps of a job, which are sorted by their ends."""
     zero = disturbance.begin.early
     spans = _spans(steps)
     baseline = [span for span in spans if span.step.end.late < zero]

@@ -10,7 +10,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
-    """Return items by their keys, in the order in which the keys came."""
+    """Return items grouped by key, in the order in which the keys first occur."""
     found: dict[_Key, list[_Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)

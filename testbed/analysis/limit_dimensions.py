@@ -17,7 +17,7 @@ _BEGINNING = re.compile(r"([<>=]*\s*)([-+0-9._eE]*)")
 def dimension_mismatch(
     metric: str, meaning: MetricDefinition, statistic: Statistic, limit: Condition
 ) -> str:
-    """Return why a limit does not fit a metric's dimension; empty if it does."""
+    """Return a sentence saying why a limit does not fit a metric's dimension; empty if it does."""
     if not meaning.unit:
         return f"{metric} is text, which only `same_as` compares"
     dimension = DIMENSIONS.get(meaning.unit)
@@ -32,7 +32,7 @@ def dimension_mismatch(
 
 
 def in_unit(limit: Condition) -> float:
-    """Return the number of a limit as values of its metric are stored: 8 % are 8."""
+    """Convert a limit to the unit in which values of its metric are stored: 8 % becomes 8."""
     # The nearest number to what was written: 7 % are a share of 0.07, times 100 a little more.
     return round(limit.value * 100, 9) if limit.dimension is SHARE else limit.value
 

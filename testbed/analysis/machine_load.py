@@ -1,4 +1,4 @@
-"""Trials during which other programs kept the machine busy."""
+"""Find trials during which other programs kept the machine busy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_busy(trial: TrialResult) -> bool:
 
 
 def busy_in_words(trials: Sequence[TrialResult]) -> str:
-    """Return in how many trials the machine was busy and how busy, or nothing where in none."""
+    """Return a sentence on the trials in which the machine was busy; empty if there are none."""
     found = [trial.others for trial in trials if is_busy(trial) and trial.others is not None]
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""The marks t0 … t11 of one trial, and who saw the failure when.
+"""The marks t0 … t11 of one trial: the instants of a recovery.
 
 t0 fault takes effect · t1 first symptom anywhere · t2 failure decided · t3 victim fenced ·
 t4 fabric commanded · t5 fabric read back · t6 light and link good, identity verified ·
@@ -31,7 +31,7 @@ NAMES = tuple(f"t{number}" for number in range(12))
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of a trial, in the log's seconds; a mark that was not reached is missing."""
+    """The marks of a trial in seconds of the event log; a mark that was not reached is missing."""
 
     at: dict[str, Instant]
     response: Response = "not recovered"
@@ -42,7 +42,7 @@ class Marks:
     """How probable a step among these is that counts as long, where the fault does nothing."""
 
     def relative(self) -> dict[str, float]:
-        """Return each mark in seconds after t0.
+        """Return each mark in seconds after mark t0.
 
         t0 counts from its early end and every other mark to its late end, so that no uncertainty
         ever shortens a recovery.
@@ -59,7 +59,7 @@ class Marks:
 
 
 class MarkFinder:
-    """Find the marks of one trial in its events."""
+    """Finds the marks of one trial in its events."""
 
     def __init__(self, events: Sequence[Event], clocks: Clocks, steps: Sequence[Step]) -> None:
         self._events = events
@@ -70,9 +70,9 @@ class MarkFinder:
     def find(self) -> Marks:
         """Return every mark that the trial reached.
 
-        What happened after t10 belongs to no mark but t11: a second recovery is another story.
-        Of a fault that no policy repaired, t0 reaches from its injection to the first effect that
-        was observed, which is t1.
+        What happened after t10 belongs to no mark but t11: a second recovery is not part of the
+        trial's result. Of a fault that no policy repaired, t0 reaches from its injection to the
+        first effect that was observed, which is t1.
         """
         zero = self.fault()
         if zero is None:
@@ -123,7 +123,7 @@ class MarkFinder:
         return Marks({name: at for name, at in found.items() if at is not None}, response)
 
     def effect(self, zero: Instant) -> Effect:
-        """Return what the fault at `zero` did to the steps, where no policy repaired it."""
+        """Return how the fault at `zero` affected the steps, where no policy repaired it."""
         symptoms = [e for e in self._events if e.kind in (*_SYMPTOMS, "fault.receipt")]
         noticed = [(event, self.instant(event)) for event in symptoms]
         noticed = [(event, at) for event, at in noticed if at.late >= zero.early]
@@ -155,13 +155,13 @@ class MarkFinder:
         return Instant(undone.data.get("sent", undone.t), undone.data.get("done", undone.t))
 
     def seen(self, kind: str) -> list[tuple[Event, Instant]]:
-        """Return the events of a kind between the fault and the end of its recovery."""
+        """Return the events of one kind between the fault and the end of its recovery."""
         early, late = self._window
         stamped = [(event, self.instant(event)) for event in self._events if event.kind == kind]
         return [(event, at) for event, at in stamped if early <= at.late and at.early <= late]
 
     def instant(self, event: Event) -> Instant:
-        """Return when an event happened: by its host's clock where it carries a stamp of one."""
+        """Return when an event happened, by the time stamp of its host's clock if it has one."""
         if "mono" in event.data and "host" in event.data:
             at = self._clocks.instant(event, event.data["mono"])
             if at is not None:
@@ -169,7 +169,7 @@ class MarkFinder:
         return Instant.exactly(event.t)
 
     def fault(self) -> Instant | None:
-        """Return when the fault took effect; None where there was none, or it is not known."""
+        """Return when the fault took effect; None without a fault or if that is unknown."""
         for event in self._events:
             if event.kind == "fault.inject":
                 return self._injected(event)

@@ -126,7 +126,7 @@ _SIZED = re.compile(
 
 
 def meaning(metric: str) -> MetricDefinition:
-    """Return the definition of a metric; raise KeyError for an unknown one."""
+    """Return the definition of a metric; raise KeyError for an unknown metric."""
     if metric in METRICS:
         return METRICS[metric]
     sized = _SIZED.fullmatch(metric)
@@ -136,12 +136,12 @@ def meaning(metric: str) -> MetricDefinition:
 
 
 def is_of_size(metric: str) -> bool:
-    """Return whether a metric is about one message size."""
+    """Return whether a metric belongs to one message size."""
     return _SIZED.fullmatch(metric) is not None
 
 
 def size_name(size: int) -> str:
-    """Return a message size as part of a metric's name: `64kib`, `4mib`, `100b`."""
+    """Return a message size as the part of a metric's name: `64kib`, `4mib`, `100b`."""
     for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
         if size % factor == 0:
             return f"{size // factor}{unit}"
@@ -149,7 +149,7 @@ def size_name(size: int) -> str:
 
 
 def own_metrics(options: object) -> dict[str, MetricDefinition]:
-    """Return the metrics that the options of a job define by themselves, by name."""
+    """Return the metrics that the options of a job define, by name."""
     return {
         name: MetricDefinition(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
         for name, pattern in getattr(options, "metrics", {}).items()
@@ -157,7 +157,7 @@ def own_metrics(options: object) -> dict[str, MetricDefinition]:
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a value with its unit, in the size that people read: `25.14 ms`, `480 Mbit/s`."""
+    """Format a value with its unit, scaled to a readable prefix: `25.14 ms`, `480 Mbit/s`."""
     if unit not in ("s", "bit/s", "B"):
         return f"{value:.4g}" if unit in ("", "1") else f"{value:.4g} {unit}"
     value = round(value, 9)

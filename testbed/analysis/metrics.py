@@ -1,4 +1,4 @@
-"""The metrics of a run: one number for each trial that counts, and how many trials have none."""
+"""The metrics of a run: one value for each trial that counts, and how many trials have none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from testbed.analysis.trial import NO_RECOVERY, TrialResult
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The values that trials have of one quantity, and what was predicted of it."""
+    """The values of one quantity in several trials, and its predicted value."""
 
     values: tuple[float, ...]
     predicted: float | None
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Metric(Sample):
-    """One metric of one arm over its trials."""
+    """One metric of one arm: its values over the trials of the arm."""
 
     meaning: MetricDefinition
     missing: Mapping[str, int] = field(default_factory=dict)
@@ -40,11 +40,11 @@ class Metric(Sample):
 
     @property
     def trials(self) -> int:
-        """Return the number of trials of the arm, with a value or without."""
+        """Return the number of trials of the arm, whether or not they have a value."""
         return len(self.values) + sum(self.missing.values())
 
     def to_json(self) -> dict[str, object]:
-        """Return the metric as DESIGN's summary has it."""
+        """Return the metric in the format of `summary.json`."""
         return {
             "unit": self.meaning.unit,
             "better": self.meaning.better,
@@ -62,8 +62,8 @@ class Metric(Sample):
 def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
     """Return every metric of every arm, as `arm.metric`, over the trials that count.
 
-    A trial that is invalid, or whose job was not well at its end, has no value; how many of those
-    there are stands beside each median.
+    A trial that is invalid, or whose job had failed at its end, has no value; the number of such
+    trials is given beside each median.
     """
     found: dict[str, list[float]] = {}
     expected: dict[str, list[float]] = {}
@@ -86,7 +86,7 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
 
 
 def missing(trials: Iterable[TrialResult], metric: str) -> dict[str, int]:
-    """Return how many trials have no value of a metric, by what they came to."""
+    """Return how many trials lack a value of a metric, by the outcome of the trial."""
     found = Counter(
         trial.outcome if trial.outcome in NO_RECOVERY else "no value"
         for trial in trials
@@ -96,7 +96,7 @@ def missing(trials: Iterable[TrialResult], metric: str) -> dict[str, int]:
 
 
 def missing_in_words(found: Mapping[str, int], trials: int) -> str:
-    """Return how many of an arm's trials have no value and why, or nothing where all have one."""
+    """Return a sentence on the trials without a value and the reasons; empty if all have one."""
     if not (count := sum(found.values())):
         return ""
     why = ", ".join(f"{n} {outcome}" for outcome, n in found.items() if outcome != "no value")

@@ -1,10 +1,10 @@
-"""What nccl-tests and rccl-tests measured: typed rows, and what makes a row worth believing.
+"""Rows of results that nccl-tests and rccl-tests printed, checked for consistency.
 
-Their output is text that nothing protects, often from a program that was killed. A row counts when
-it is whole and does not contradict itself: its count and type give its size, size over time gives
-`algbw`, `algbw` and the number of ranks give `busbw`, all to the last digit that was printed.
-`nccl_table` and `nccl_files` read the forms; formulas are those of the programs' own sources
-(nccl-tests 2.19.6 and rccl-tests of 2025).
+Their output is text without a checksum, often of a program that was killed. A row counts when it is
+complete and consistent: its count and type give its size, size over time gives `algbw`, `algbw` and
+the number of ranks give `busbw`, all to the last digit that was printed. `nccl_table` and
+`nccl_files` read the forms; formulas are those of the programs' own sources (nccl-tests 2.19.6 and
+rccl-tests of 2025).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _UNCHECKED = ("alltoallv", "unknown")
 
 
 class UnreadableOutput(LabError):
-    """Report output that is not of nccl-tests, or that contradicts itself.
+    """Output that nccl-tests did not print, or that contradicts itself.
 
-    `line` is counted from 1, and 0 where it is about the whole.
+    `line` is counted from 1, and 0 for a problem of the whole output.
     """
 
     def __init__(self, line: int, message: str) -> None:
@@ -48,32 +48,32 @@ class UnreadableOutput(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as it was printed: the true one is at most `slack` away."""
+    """A number with its rounding error: the exact value is within `slack` of `value`."""
 
     value: float
     slack: float
 
     @classmethod
     def parse(cls, text: str) -> Printed:
-        """Return the number that `text` is; raise ValueError when it is none, or no finite one."""
+        """Parse a number; raise ValueError when the text is not a finite number."""
         if not _NUMBER.fullmatch(text):
             raise ValueError(f"{text[:40]!r} is not a number")
         return cls.of(Decimal(text))
 
     @classmethod
     def of(cls, number: Decimal) -> Printed:
-        """Return a number that was printed with the digits that it has."""
+        """Return a number whose rounding error is half of its last printed digit."""
         exponent = number.as_tuple().exponent
         assert isinstance(exponent, int)
         return cls(float(number), float(Decimal(5).scaleb(exponent - 1)))
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Return the least and the most that it may be."""
+        """Return the smallest and the largest value that rounds to the printed number."""
         return max(0.0, self.value - self.slack), self.value + self.slack
 
     def is_product(self, one: Printed, factor: float) -> bool:
-        """Return whether this may be `one` times an exact factor."""
+        """Return whether the exact values can satisfy self = factor × one."""
         low, high = (factor * end for end in one.ends)
         least, most = self.ends
         return least <= high * _ROUNDED_UP and low <= most * _ROUNDED_UP
@@ -85,7 +85,10 @@ _ROUNDED_UP = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One half of a row. `wrong` values were counted, or None where they were not checked."""
+    """The result of one half of a row: out-of-place or in-place.
+
+    `wrong` is the number of wrong values; None where the program did not check them.
+    """
 
     time: float
     """Seconds of one collective; of the CPU where the program says so."""
@@ -97,7 +100,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message size; a half that was not run is None."""
+    """The results for one message size; a half (out-of-place or in-place) not run is None."""
 
     size: int
     """In bytes: of the whole array where the ranks hold parts of one."""
@@ -111,7 +114,7 @@ class Row:
 
     @property
     def halves(self) -> tuple[Half, ...]:
-        """Return the halves that were run."""
+        """Return the halves of the row that were run."""
         return tuple(half for half in (self.out_of_place, self.in_place) if half is not None)
 
 
@@ -129,7 +132,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The numbers of one half as they were printed: µs, GB/s, GB/s."""
+    """The numbers of one half of a row as they were printed: µs, GB/s, GB/s."""
 
     time: Printed
     algbw: Printed
@@ -137,13 +140,13 @@ class Figures:
     wrong: int | None
 
     def half(self) -> Half:
-        """Return them in the units of this project."""
+        """Return the numbers in seconds and bit/s, the units of this project."""
         algbw, busbw = self.algbw.value * 8e9, self.busbw.value * 8e9
         return Half(self.time.value * 1e-6, algbw, busbw, self.wrong)
 
 
 def type_bytes(type_: str) -> int:
-    """Return the bytes of one element; raise ValueError for no type of theirs."""
+    """Return the bytes of one element; raise ValueError for a type not of nccl-tests."""
     if type_ not in _TYPE_BYTES:
         raise ValueError(f"{type_!r:.20} is not a type of nccl-tests")
     return _TYPE_BYTES[type_]
@@ -158,14 +161,14 @@ def known_redop(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowChecker:
-    """Checks the numbers of a row against each other, for a collective and a number of ranks."""
+    """Checks that the numbers of a row agree, for one collective and number of ranks."""
 
     collective: str
     ranks: int
     is_cpu_time: bool = False
 
     def check_size(self, size: int, count: int, type_: str) -> None:
-        """Raise ValueError when so many elements of a type cannot make the size."""
+        """Raise ValueError when `count` elements of this type do not make `size` bytes."""
         width = type_bytes(type_)
         shares = self.ranks if self.collective in (*_OF_ALL, "hypercube") else 1
         known = self.collective not in _UNCHECKED and shares
@@ -213,9 +216,9 @@ def _carried(size: float, figures: Figures) -> bool:
 
 
 def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> None:
-    """Raise UnreadableOutput when the mean of all `busbw` is not what the program says it is.
+    """Raise UnreadableOutput when the mean of all `busbw` differs from the printed average.
 
-    It says so in GB/s and with six digits; the rows' own rounding is allowed for.
+    The average is printed in GB/s with six digits; the rounding of the rows is allowed for.
     """
     count = len(busbw) or 1
     mean = sum(one.value for one in busbw) / count
@@ -229,19 +232,19 @@ def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> Non
 
 
 def check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
-    """Raise ValueError when a program says that no value was wrong, and its rows count some."""
+    """Raise ValueError when a program reports no wrong values although its rows count some."""
     if is_fine and any(half.wrong for row in rows for half in row.halves):
         raise ValueError("it says that no value was wrong, and its rows count some")
 
 
 def check_order(least: Printed, p99: Printed, most: Printed) -> None:
-    """Raise ValueError when quantiles of the times of single iterations are not in order."""
+    """Raise ValueError when the minimum, 99th percentile and maximum time are not in order."""
     if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
         raise ValueError("the times of single iterations are not in order")
 
 
 def group_size(groups: Collection[Collection[int]]) -> int:
-    """Return the ranks of every group; 0 when they are not all listed, or groups differ."""
+    """Return the number of ranks in each group; 0 when groups are incomplete or differ in size."""
     sizes = {len(ranks) for ranks in groups}
     listed = sorted(rank for ranks in groups for rank in ranks)
     return sizes.pop() if len(sizes) == 1 and listed == list(range(len(listed))) else 0
@@ -255,9 +258,10 @@ COLLECTIVES = (
 
 
 def collective_of(program: str) -> str:
-    """Return the collective that a program of nccl-tests runs, by its name, else `unknown`.
+    """Return the collective that a program of nccl-tests runs, by the program's name.
 
-    A path, as `build/all_reduce_perf_mpi`, or what rccl-tests calls it, as `AllReduce`.
+    `program` is a path such as `build/all_reduce_perf_mpi`, or a name of rccl-tests such as
+    `AllReduce`. The result is `unknown` for any other program.
     """
     word = program.rpartition("/")[2].partition("_perf")[0].removesuffix("_bias")
     plain = word.lower().replace("_", "").removesuffix("withbias")

@@ -1,6 +1,6 @@
-"""Output of nccl-tests and rccl-tests in whichever form it came, and JSON of nccl-tests (`-J`).
+"""Read the output of nccl-tests and rccl-tests: printed table, JSON or CSV.
 
-A program that was killed leaves a report that breaks off; its whole rows count. Versions 2 and 3
+The report of a program that was killed may be truncated; its complete rows count. Versions 2 and 3
 of the report are read.
 """
 
@@ -29,7 +29,7 @@ _START_OF_RESULTS = re.compile(r'"results":\s*\[')
 
 
 def read_output(text: str, program: str = "") -> nccl.Output:
-    """Return what a program of nccl-tests or rccl-tests wrote, in whichever form it did."""
+    """Read the output of a program of nccl-tests or rccl-tests in any of its formats."""
     start = text.lstrip()[:64]
     if start.startswith("{") and '"version"' in start:
         return read_json(text)
@@ -41,7 +41,7 @@ def read_output(text: str, program: str = "") -> nccl.Output:
 
 
 def read_json(text: str) -> nccl.Output:
-    """Return what a JSON report of nccl-tests holds; raise UnreadableOutput for anything else."""
+    """Read a JSON report of nccl-tests; raise UnreadableOutput for anything else."""
     document, is_complete = load_whole(text)
     try:
         if not is_complete:

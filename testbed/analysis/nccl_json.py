@@ -1,4 +1,4 @@
-"""JSON that may break off: numbers as they were printed, and the objects that are whole."""
+"""Read JSON that may be truncated: its complete objects, with numbers as printed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal)
 
 
 def load_json(text: str) -> Any:
-    """Return JSON with every number as it was printed."""
+    """Parse JSON and keep every number with the digits that were printed."""
     return _DECODER.decode(text)
 
 
 def whole_objects(text: str, begin: int) -> Iterator[dict[str, Any]]:
-    """Yield the whole objects of a list from its first one on; it may break off.
+    """Yield the complete objects of a JSON list that begins at `begin` and may be truncated.
 
-    Raise ValueError where something else than its end, or the next object, follows one.
+    Raise ValueError where neither the end of the list nor another object follows an object.
     """
     at = _gap(text, begin)
     while text.startswith("{", at):
@@ -56,7 +56,7 @@ _LONGEST_TOKEN = 40
 
 
 def printed(number: object) -> Printed:
-    """Return a number of JSON as it was printed, with six decimals; raise ValueError otherwise.
+    """Return a JSON number with its rounding error; raise ValueError unless it has six decimals.
 
     nccl-tests prints them with `%lf`, rccl-tests with `std::to_string`, which is the same.
     """
@@ -66,7 +66,7 @@ def printed(number: object) -> Printed:
 
 
 def whole_number(number: object) -> int:
-    """Return a whole number that is not negative; raise ValueError otherwise."""
+    """Return a non-negative integer; raise ValueError for anything else."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise ValueError(f"{number!r:.40} is not a whole number of at least 0")
     return number
@@ -77,12 +77,12 @@ NOT_THEIRS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeErro
 
 
 def why_not(error: Exception) -> str:
-    """Return in words what is wrong with a document."""
+    """Describe the error that reading a document raised."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)[:200]
 
 
 def load_whole(text: str) -> tuple[Any, bool]:
-    """Return JSON and true, or false when it is not whole."""
+    """Parse JSON; the flag is false when the document is truncated."""
     try:
         return load_json(text), True
     except (ValueError, RecursionError):

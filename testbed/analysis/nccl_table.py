@@ -1,9 +1,8 @@
-"""The table that nccl-tests and rccl-tests print, as it arrives: other text between its lines,
-cut off anywhere.
+"""Parse the table that nccl-tests and rccl-tests print, also if truncated or mixed with text.
 
-A row is believed when printing its numbers again gives the very same line: whatever was lost or
-slipped in between moves what is right of it. Columns are those of `writeBenchmarkLine…` in
-nccl-tests (src/util.cu) and of `BenchTime` in rccl-tests (src/common.cu).
+A row is believed when printing its numbers again gives the very same line: any lost or inserted
+character shifts the columns to its right. Columns are those of `writeBenchmarkLine…` in nccl-tests
+(src/util.cu) and of `BenchTime` in rccl-tests (src/common.cu).
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ class _Reader:
 
     @property
     def rank_count(self) -> int:
-        """Return the ranks of every group; 0 when that is not known."""
+        """Return the number of ranks in each group; 0 when that is not known."""
         return nccl.group_size(self.ranks.values())
 
 
 def read_table(text: str, program: str = "") -> nccl.Output:
-    """Return what a table holds; rows end where it was cut off, and then it is not complete.
+    """Parse a printed table; `is_complete` is false where it was truncated.
 
     `program` helps where the output does not name it, as that of rccl-tests does not. Raise
     UnreadableOutput for a row that no such program prints, or for one that contradicts itself.
@@ -113,13 +112,13 @@ class _NumberFormat:
     wrong_width: int
 
     def body(self, piece: Sequence[str]) -> str:
-        """Return what the numbers of one half look like in a line."""
+        """Format the numbers of one half of a row as the program prints them."""
         time, algbw, busbw, wrong, *spread = piece
         columns = (f"{time:>7}", f"{algbw:>6}", f"{busbw:>6}", f"{wrong:>{self.wrong_width}}")
         return "".join(f"  {column}" for column in (*columns, *(f"{one:>7}" for one in spread)))
 
     def figures(self, piece: Sequence[str]) -> nccl.Figures:
-        """Return the numbers of one half; raise ValueError for what is not so printed."""
+        """Parse the numbers of one half of a row; raise ValueError for another number format."""
         time = _number(piece[0], self.time)
         algbw, busbw = (_number(text, self.bandwidth) for text in piece[1:3])
         if piece[3] != "N/A" and not _COUNT.fullmatch(piece[3]):

@@ -1,4 +1,4 @@
-"""JSON and CSV of rccl-tests (`-Z json` or `-Z csv`, with `-x`): each half of a row on its own."""
+"""Read JSON and CSV of rccl-tests (`-Z json` or `-Z csv`, with `-x`): one entry per half row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CSV_WITH_MPI = ("nodes", "ranks", "ranksPerNode", "gpusPerRank")
 
 
 def read_rccl_json(text: str) -> nccl.Output:
-    """Return what JSON of rccl-tests holds: one object for each half of a row."""
+    """Parse JSON of rccl-tests, which has one object for each half of a row."""
     begin = len(text) - len(text.lstrip().removeprefix("["))
     try:
         found = list(whole_objects(text, begin))
@@ -33,10 +33,10 @@ def read_rccl_json(text: str) -> nccl.Output:
 
 
 def read_rccl_csv(text: str) -> nccl.Output:
-    """Return what CSV of rccl-tests holds.
+    """Parse CSV of rccl-tests.
 
-    Built with MPI it prints one value more than its head has columns: values are counted from the
-    right.
+    rccl-tests built with MPI prints one value more than the header has columns, so values are
+    counted from the right.
     """
     head, *lines = text.split("\n")
     with_mpi = "rankspernode" in head

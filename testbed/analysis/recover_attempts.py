@@ -1,4 +1,4 @@
-"""The `testbed recover` attempts on a dead run, from the run's own events."""
+"""The attempts to recover a dead run with `testbed recover`, from the run's own events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.events import Event
 
 @dataclass(slots=True)
 class UndoStep:
-    """One undo: its subject, and its problem or an empty string."""
+    """One undo of a recovery: its subject, and its problem or an empty string."""
 
     what: str
     problem: str
@@ -20,7 +20,10 @@ class UndoStep:
 
 @dataclass(slots=True)
 class RecoverAttempt:
-    """One `recover` of a run. One that was itself killed has no exit code."""
+    """One `testbed recover` of a run.
+
+    An attempt that was itself killed has no exit code.
+    """
 
     at: str
     """When it began, UTC."""
@@ -33,7 +36,7 @@ class RecoverAttempt:
 
 
 def recoveries(events: Sequence[Event]) -> list[RecoverAttempt]:
-    """Return every `recover` in the events of a run, in their order."""
+    """Return every `testbed recover` in the events of a run, in their order."""
     found: list[RecoverAttempt] = []
     for event in events:
         if event.kind == "recover.begin":

@@ -1,4 +1,4 @@
-"""The settings of each arm of a run, and predictions under reported profiles."""
+"""The settings of each arm of a run, and the predictions for each reported switch profile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Settings = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A switch and its links as they are reported, and what the model expects with them."""
+    """The reported values of a switch and its links, and the metrics predicted with them."""
 
     name: str
     settle: float
@@ -31,12 +31,12 @@ class Profile:
 
 
 def settings_of(events: Sequence[Event]) -> dict[str, Settings]:
-    """Return the settings of each arm, those of its last trial."""
+    """Return the settings of each arm, taken from its last trial."""
     return {event.subject: dict(event.data) for event in events if event.kind == "settings"}
 
 
 def profiles_of(events: Sequence[Event]) -> list[Profile]:
-    """Return what was predicted under each profile, before the faults."""
+    """Return the predictions for each switch profile before the faults."""
     from statistics import median
 
     found: dict[tuple[str, float, float, bool, str], dict[str, list[float]]] = {}
@@ -52,7 +52,7 @@ def profiles_of(events: Sequence[Event]) -> list[Profile]:
 
 
 def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> dict[str, str]:
-    """Return why some metrics are not what they seem, by `arm.metric`.
+    """Return why some bandwidths exceed the rate of a port, by `arm.metric`.
 
     A bandwidth above the rate of a port, in any trial, is that of messages which the shaper of a
     twin's port lets pass at once, or of a schedule that has done part of its work before the last

@@ -28,7 +28,7 @@ def order_statistic(n: int, confidence: float = 0.95) -> int:
 def median_interval(
     values: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, float] | None:
-    """Return the exact confidence interval of the median from order statistics.
+    """Return the exact confidence interval of the median, from order statistics.
 
     It needs no assumption about the distribution. None when there are too few values.
     """

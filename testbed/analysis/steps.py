@@ -1,4 +1,4 @@
-"""Steps of a job as all ranks saw them."""
+"""The steps of a job, each with the time stamps of all ranks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[
 
 
 def generation_and_step(report: Event) -> tuple[int, int]:
-    """Return which step of which generation a rank reports."""
+    """Return the generation and the number of the step that a rank reports."""
     return report.data["generation"], report.data["step"]
 
 
@@ -116,7 +116,7 @@ def step_time(steps: Sequence[Step]) -> float | None:
 
 
 def kind_of_interval(one: Step, other: Step) -> str:
-    """Return a name that the intervals between the ends of like steps have in common."""
+    """Return a key for the interval between two steps; equal for intervals of like steps."""
     return other.work if one.work == other.work else f"{one.work}, {other.work}"
 
 
@@ -130,7 +130,7 @@ def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
 
 
 def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float | None:
-    """Return how much more a rank's ports sent than its AllReduces asked for, as a share.
+    """Return the share of bytes that a rank's ports sent beyond the data of its AllReduces.
 
     The median over the ranks, from the end of the first to the end of the last step of a
     generation, up to step `last`. None where ports have no counters.

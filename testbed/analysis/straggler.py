@@ -1,4 +1,4 @@
-"""Who is always last: the persistent straggler, found in stamps of arrival."""
+"""Find the persistent straggler: the rank that is always last to arrive at collectives."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Straggler:
 def find_straggler(arrivals: Sequence[Mapping[int, Instant]]) -> Straggler | None:
     """Return the persistent straggler of some collectives; None where no rank was clearly last.
 
-    `arrivals` are the ranks' arrivals at each. A rank was clearly last where no error of the clocks
-    could have made it so. Were all ranks alike, each would be last with a chance of one in n, every
-    time anew; that any of the n is last k times or more has at most n times the chance of the
-    binomial tail.
+    `arrivals` maps each rank to its arrival, for each collective. A rank was clearly last where its
+    arrival is after all others by more than the error of the clocks. If all n ranks were alike,
+    each would be last with probability 1/n; the probability that any of them is last k times or
+    more is at most n times the binomial tail.
     """
     gaps: dict[int, list[float]] = {}
     for ranks in arrivals:

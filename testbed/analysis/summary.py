@@ -1,4 +1,4 @@
-"""The summary of a run: trials, metrics, checks, and what they come to."""
+"""The summary of a run: trials, metrics, checks and the verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Outcome = Literal["passed", "failed", "inconclusive", "error", "aborted"]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Something that failed and was tried once more: whose, what, and how it had failed."""
+    """An operation that failed and was retried: its subject, its name, and how it failed."""
 
     trial: int | None
     subject: str
@@ -48,7 +48,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run as numbers and a verdict."""
+    """The numbers of a run and its verdict."""
 
     run: str
     experiment: str
@@ -83,11 +83,11 @@ class Summary:
 
     @property
     def arms(self) -> dict[str, Arm]:
-        """Return what the trials of each arm came to, in the order in which arms began."""
+        """Return the arms by name, in the order in which they began."""
         return arms(self.trials, self.valid_share)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary in its public format, version 1."""
+        """Return the summary in its public file format, version 1."""
         keys = ("run", "experiment", "lab", "label", "seed", "outcome", "reason", "cleanup")
         return {
             "format": FORMAT,
@@ -110,7 +110,7 @@ class Summary:
 
 
 def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summary:
-    """Return the summary of a run from its events; a log that breaks off gives what there is."""
+    """Return the summary of a run from its events; a truncated log gives a partial summary."""
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
     end = next((event.data for event in events if event.kind == "run.end"), None)
     clocks = Clocks(events)

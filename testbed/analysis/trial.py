@@ -1,4 +1,4 @@
-"""One trial as numbers: what was measured, what the model expected, and whether it counts."""
+"""The result of one trial: measured and predicted values, and whether the trial counts."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ NO_RECOVERY = (*NO_RESULT, "not known", "ridden out")
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What one trial gave.
+    """The result of one trial.
 
-    It is valid when an observer other than the injector confirmed its fault. `response` is what
-    the job did, None where nothing was broken; `recovered` is true only where there is a recovery
-    whose time is known, false where the job did not come back, else None.
+    It is valid when an observer other than the injector confirmed its fault. `response` is the
+    response of the job to the fault, None where nothing was injected; `recovered` is true only
+    where there is a recovery with a known time, false where the job did not recover, else None.
     """
 
     number: int
@@ -79,7 +79,7 @@ class TrialResult:
 
     @property
     def recovered(self) -> bool | None:
-        """Return whether the job recovered; None where it had nothing to recover from.
+        """Return whether the job recovered; None where there was nothing to recover from.
 
         A fault that was ridden out, or of which that is not known, has no recovery.
         """
@@ -87,17 +87,17 @@ class TrialResult:
 
     @property
     def job_failed(self) -> bool:
-        """Return whether it is valid and its job was not well at its end, whatever was broken."""
+        """Return whether the trial is valid and its job had failed at the end."""
         return self.valid and (self.recovered is False or bool(self.reason))
 
     @property
     def counts(self) -> bool:
-        """Return whether its values are results: it is valid, and its job was well at its end."""
+        """Return whether its values are results: the trial is valid and its job had not failed."""
         return self.valid and not self.job_failed
 
     @property
     def outcome(self) -> str:
-        """Return in a word what it came to."""
+        """Return the outcome of the trial in a word or two."""
         if not self.valid:
             return "invalid"
         if self.response is None:
@@ -106,7 +106,7 @@ class TrialResult:
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
-    """Return the numbers of one trial from its events."""
+    """Compute the result of one trial from its events."""
     begin = next((e.subject for e in events if e.kind == "trial.begin"), "")
     end = next((event for event in events if event.kind == "trial.end"), None)
     ranks = rank_count(events)

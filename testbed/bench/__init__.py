@@ -1,1 +1,1 @@
-"""The lab, opened: instruments, hosts, and the only code that changes circuits, power and light."""
+"""Open instruments and hosts of a lab, and the only code that changes circuits, power and light."""

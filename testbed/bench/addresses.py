@@ -1,6 +1,6 @@
-"""Addresses of boxes in one normal form, whatever name, alias or device a lab file writes.
+"""Convert addresses of devices to one normal form, whatever name or alias a lab file uses.
 
-A name is resolved once in a process: what was leased by an address is checked by the same one.
+A name is resolved once in a process, so that a lease is taken and checked under the same address.
 Addresses that are local to this machine (a serial line, a loopback address, a GPIB bus) carry its
 name, for controllers that share a store of leases.
 """
@@ -31,7 +31,7 @@ _known: dict[str, tuple[str, ...]] = {}
 
 @cache
 def of_resource(resource: str) -> tuple[str, ...]:
-    """Return every address of an instrument; the same for the same line."""
+    """Return every address of an instrument; instruments on one line have the same addresses."""
     match place(resource):
         case Tcp(host, port):
             return of_port(host, port)
@@ -57,12 +57,12 @@ def of_target(target: str) -> tuple[str, ...]:
 
 
 def of_port(host: str, port: int) -> tuple[str, ...]:
-    """Return every address of a TCP port of a named or numbered machine."""
+    """Return every address of a TCP port of a machine, which is given by name or IP address."""
     return tuple(_local(a, f"[{a}]:{port}" if ":" in a else f"{a}:{port}") for a in _numeric(host))
 
 
 def look_up(hosts: Iterable[str]) -> None:
-    """Resolve names in parallel, so that a silent name service costs its limit once."""
+    """Resolve host names in parallel, so that a silent name server delays only once."""
     wanted = sorted({host.lower() for host in hosts} - _known.keys())
     if wanted:
         deadline = Deadline.after(_LIMIT)

@@ -1,4 +1,4 @@
-"""The only code that sets attenuators; the undo of each addition is journalled before it."""
+"""Set attenuators (only code here does); each change's undo is journalled before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from testbed.record.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Attenuated:
-    """An attenuation that was set, in dB; instants on this machine's monotonic clock."""
+    """A change of attenuation in dB, with its instants on this machine's monotonic clock."""
 
     fibre: SwitchPort
     before: float
@@ -37,7 +37,7 @@ class _Undo:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """A channel of a power meter, and so the light in one fibre."""
+    """One channel of a power meter, which measures the light in one fibre."""
 
     name: str
     channel: int
@@ -69,12 +69,12 @@ class Attenuation:
     _lock: Lock = field(default_factory=Lock)
 
     def fibres(self, port: HostPort) -> tuple[SwitchPort, ...]:
-        """Return the fibres of a host port that have an attenuator, the one it sends into first."""
+        """Return the fibres of a host port that have an attenuator, the transmit fibre first."""
         ends = (self._wiring[port].tx, self._wiring[port].rx)
         return tuple(dict.fromkeys(end for end in ends if end in self._through))
 
     def meter(self, port: HostPort) -> Tap | None:
-        """Return the tap of the fibre that `add` takes light from; None where it has none."""
+        """Return the power meter of the fibre that `add` attenuates; None where it has none."""
         fibre = next(iter(self.fibres(port)), None)
         if fibre is None or fibre not in self._tapped:
             return None
@@ -82,7 +82,7 @@ class Attenuation:
         return Tap(name, channel, self._meters[name])
 
     def added(self, fibre: SwitchPort) -> float:
-        """Return how many dB were added to a fibre until `restore`; 0 where nothing was."""
+        """Return the attenuation in dB that was added to a fibre and not yet restored."""
         undo = self._undos.get(fibre)
         return undo.loss if undo else 0.0
 
@@ -124,7 +124,7 @@ class Attenuation:
         return Attenuated(fibre, before, after, commanded, now())
 
     def adopt_undo(self, undo: Mapping[str, Any]) -> SwitchPort:
-        """Take over an open journal entry of a dead run, for `restore_all`; return the fibre.
+        """Take over an open undo entry of a dead run, for `restore_all`; return the fibre.
 
         Raise UnsafeError when no fibre of the lab runs through that channel.
         """
@@ -139,14 +139,14 @@ class Attenuation:
         )
 
     def restore(self, port: HostPort, deadline: Deadline) -> None:
-        """Set the fibres of a host port to their original attenuation, and read that back.
+        """Set the fibres of a host port to their original attenuation and verify the read-back.
 
-        Harmless when nothing was added. Raise UnsafeError when the read-back differs.
+        Do nothing when nothing was added. Raise UnsafeError when the read-back differs.
         """
         self._restore([fibre for fibre in self.fibres(port) if fibre in self._undos], deadline)
 
     def restore_all(self, deadline: Deadline) -> None:
-        """Restore every fibre; one that fails does not prevent the others."""
+        """Restore every fibre; an error at one fibre does not stop the others."""
         self._restore(list(self._undos), deadline)
 
     def _restore(self, fibres: Iterable[SwitchPort], deadline: Deadline) -> None:

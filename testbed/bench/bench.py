@@ -1,4 +1,4 @@
-"""The lab, opened: the instruments and hosts that one run uses, opened and closed in its order."""
+"""Open and close the instruments and hosts of a lab that one run uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _END_TRY = 5.0
 
 
 class Bench:
-    """A lab's instruments and hosts, as far as one run uses them.
+    """The open instruments and hosts of a lab that one run uses.
 
     `listener` is called with the events of every agent, in the thread of that agent's link; the
     ranks' standard error goes to `logs/` instead.
@@ -78,10 +78,10 @@ class Bench:
         """By host, the journal entry for what our agent changes there."""
 
     def open_instruments(self, names: Iterable[str], deadline: Deadline) -> None:
-        """Open and identify instruments in parallel; lock lines that cannot be shared.
+        """Open and identify instruments in parallel, and lock lines that cannot be shared.
 
         Switches are first in the log, then power units, then attenuators and meters. Raise
-        BusyError when another run has such a line, InstrumentError when one does not answer.
+        BusyError when another run uses such a line, InstrumentError when one does not answer.
         """
         switches, units = self.lab.switches, self.lab.power
         wanted = sorted(names, key=lambda name: (name not in switches, name not in units, name))
@@ -89,7 +89,7 @@ class Bench:
             self.guard.answered.instrument(name, identity)
 
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
-        """Make `fabric`, for the given host ports."""
+        """Create `fabric` for the given host ports."""
         lab, record = self.lab, (self._journal, self._log)
         limits, added = lab.light_limits(), self.attenuation.added
         self.fabric = Fabric(
@@ -99,14 +99,14 @@ class Bench:
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
         """Start the agents of hosts and set up their networks, in parallel.
 
-        Raise BusyError when another run has one of them under another name.
+        Raise BusyError when another run uses one of them under another name.
         """
         self.start_agents(names := list(names), deadline)
         self.guard.lease_reported_identities()
         self.set_up_hosts(names, deadline)
 
     def start_agents(self, names: Iterable[str], deadline: Deadline) -> None:
-        """Start the agents of hosts in parallel; they change nothing yet."""
+        """Start the agents of hosts in parallel, without any change to the hosts."""
         run_parallel(lambda name: self._start_agent(name, deadline), names := list(names))
         for name in names:
             self.guard.answered.host(name, self.hosts[name].all_hardware)
@@ -116,7 +116,7 @@ class Bench:
         run_parallel(lambda name: self._set_up(name, deadline), list(names))
 
     def check_health(self, names: Collection[str], deadline: Deadline) -> None:
-        """Log findings on the open hosts and their light."""
+        """Log problems of the open hosts and of their light."""
         for name in names:
             # What dead agents left there is taken back by now.
             for trouble in troubles_of_host({**self.hosts[name].facts, "leftovers": ()}):
@@ -126,15 +126,16 @@ class Bench:
                 self._log.append("health", name, text=trouble)
 
     def reopen_host(self, name: str, deadline: Deadline) -> None:
-        """Open a host that is starting: retry until it answers; raise the last error."""
+        """Open a host that is booting: retry until it answers; raise the last error."""
         self._start_with_retries(name, _REOPEN_TRY, deadline)
         self._set_up(name, deadline)
 
     def reap(self, name: str, deadline: Deadline) -> None:
-        """Remove everything of this run from a host: its agent, its ranks, their changes.
+        """Remove the processes and changes of this run from a host: agent, ranks, network settings.
 
-        A new agent for the same run ends the one that it finds, or undoes what that one left. A
-        host that is starting is waited for. Raise HostError when it does not answer.
+        A new agent for the same run ends the one that it finds, or undoes the changes that the dead
+        agent left. The call waits for a host that is booting. Raise HostError when it does not
+        answer.
         """
         if name not in self.lab.hosts:
             raise UnsafeError(f"{name} is not a host of the lab", hint="look at it by hand")
@@ -161,7 +162,7 @@ class Bench:
                 each *= 2
 
     def measure_clocks(self, deadline: Deadline) -> None:
-        """Measure every host's clock well; log and leave out one that does not answer."""
+        """Measure every host's clock precisely; log and skip a host that does not answer."""
 
         def measure(host: BenchHost) -> None:
             try:
@@ -177,17 +178,17 @@ class Bench:
             host.link.close()
 
     def drop_cut_hosts(self) -> None:
-        """Drop the agents of hosts whose power we cut: they ended with everything else there."""
+        """Drop the links to agents of hosts whose power the run has cut."""
         for name in self.power.cut_hosts & self.hosts.keys():
             self.drop_host(name)
         for name in self.power.cut_hosts:
             self._settle(name)
 
     def close_hosts(self, deadline: Deadline) -> None:
-        """Have every agent undo its changes; raise UnsafeError with what is left.
+        """Have every agent undo its changes; raise UnsafeError with those that remain.
 
-        Where the agent was lost, and not with the host's power, or does not undo everything, a new
-        agent does.
+        Where an agent was lost for another reason than a power cut, or does not undo everything, a
+        new agent is started to undo the rest.
         """
         self.drop_cut_hosts()
         problems: list[str] = []
@@ -212,7 +213,7 @@ class Bench:
         self._settle(host.name)
 
     def close_instruments(self) -> None:
-        """Close lines and transcripts and release the locks; change nothing else."""
+        """Close lines and transcripts and release the locks, without any change to devices."""
         self._instruments.close()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:

@@ -1,4 +1,4 @@
-"""What travels to a host: packages of Python sources as one archive in memory.
+"""Pack the Python sources that run on hosts into one archive in memory.
 
 The same sources give the same bytes, so its digest names the code that ran on the hosts.
 """
@@ -41,7 +41,7 @@ PACKAGES = {"onhost": "testbed.onhost"}
 
 @cache
 def bundle() -> bytes:
-    """Return the archive: `__main__.py` is the rank, `onhost.agent.server` the agent."""
+    """Return the archive: `__main__.py` runs a rank, `onhost.agent.server` the agent."""
     buffer = io.BytesIO()
     every = (_sources(files(package), name) for name, package in PACKAGES.items())
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -67,5 +67,5 @@ def digest() -> str:
 
 
 def agent_command(python: str) -> str:
-    """Return the shell command that turns standard input into the agent."""
+    """Return the shell command that reads the archive from standard input and runs the agent."""
     return f"exec {shlex.quote(python)} -c {shlex.quote(_BOOTSTRAP)} {len(bundle())}"

@@ -1,4 +1,4 @@
-"""Characterisation cards of the switches of a lab, and the driver limits that follow from them."""
+"""Characterisation cards of the switches of a lab, and the driver limits derived from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def presets() -> dict[str, Card]:
 
 
 def card_of(lab: Lab, switch: str) -> Card:
-    """Return the card that the lab file names for a switch; raise FileError for a missing one."""
+    """Return the card that the lab file names for a switch; raise FileError if it is missing."""
     name = lab.twin.cards[switch]
     path = Path(name) if name.endswith(".json") else _PRESETS / f"{name}.json"
     try:
@@ -44,7 +44,7 @@ def card_of(lab: Lab, switch: str) -> Card:
 
 
 def options_of(lab: Lab, name: str) -> Any:
-    """Return the options of an instrument's driver, with the settle time of its card if any."""
+    """Return the driver options of an instrument, with the settle time of its card if any."""
     options = lab.instruments()[name].options
     if name not in lab.twin.cards or not hasattr(options, "settle_max"):
         return options

@@ -1,4 +1,4 @@
-"""The undo journal's entry for circuits: the state at the start, and every cross-connect made."""
+"""The undo journal entry for circuits: the initial state, and every cross-connect made."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from testbed.record.journal import Journal
 
 
 class CircuitUndo:
-    """The one journal entry that restores the ports of some switches to their state at the start.
+    """The journal entry that restores the ports of some switches to their initial state.
 
-    It is on the disk before the first change, and amended before each further one.
+    The entry is written to disk before the first change, and amended before each further one.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -25,11 +25,11 @@ class CircuitUndo:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the entry is still unsettled."""
+        """Return whether the undo is still open."""
         return self._entry is not None
 
     def cover(self, moves: Sequence[PlannedChange]) -> None:
-        """Journal the cross-connects that planned changes will add to those made before."""
+        """Add the cross-connects that planned changes will make to the journal entry."""
         made = {
             move.crossbar.name: self._made.get(move.crossbar.name, frozenset())
             | move.change.adds.items()
@@ -48,7 +48,7 @@ class CircuitUndo:
         self._made = made
 
     def settle(self) -> None:
-        """Settle the entry: nothing is left to undo; harmless when there was no entry."""
+        """Close the journal entry, as nothing is left to undo; do nothing if there is no entry."""
         if self._entry is not None:
             self._journal.settle(self._entry)
             self._entry, self._made = None, {}
@@ -56,7 +56,7 @@ class CircuitUndo:
     def adopt_undo(
         self, entry: Mapping[str, Any], left: Sequence[OrphanedCircuits], alone: Collection[str]
     ) -> None:
-        """Take over an open entry of a dead run, for the switches that are open.
+        """Take over an open entry of a dead run, for the switches that are open here.
 
         Switches in `alone` cannot have been used by another run since.
         """

@@ -1,8 +1,8 @@
-"""Measure the offset of a host's clock from ours, with its round-trip bound.
+"""Measure the offset of a host's clock from this machine's, with its round-trip bound.
 
-A question leaves at t1 and arrives at t2, the answer leaves at t3 and arrives at t4; t2 and t3 are
-on the host's clock. The offset is ((t2 - t1) + (t3 - t4)) / 2 and its error at most half of
-(t4 - t1) - (t3 - t2), however asymmetric the delays (Cristian 1989; RFC 5905, section 8).
+A request leaves at t1 and arrives at t2, the answer leaves at t3 and arrives at t4; t2 and t3 are
+on the host's clock. The offset is ((t2 - t1) + (t3 - t4)) / 2 and its error at most half of (t4 -
+t1) - (t3 - t2), however asymmetric the delays (Cristian 1989; RFC 5905, section 8).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LIMIT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A host's monotonic clock minus ours, in seconds, right to within `bound`, at `at` (ours)."""
+    """A host's monotonic clock minus this machine's, in seconds, measured at `at` to ± `bound`."""
 
     offset: float
     bound: float
@@ -43,9 +43,10 @@ class Offset:
 def measure_offset(
     link: AgentLink, deadline: Deadline, questions: int = QUESTIONS, good: float = 0.0
 ) -> Offset:
-    """Return the offset from the question with the shortest round trip.
+    """Measure the clock offset; the request with the shortest round trip counts.
 
-    Blocks for about a millisecond a question; the first that is `good` enough is the last.
+    Blocks for about a millisecond per request; stops early at an offset whose bound is `good` or
+    less.
     """
     found = offset_of(link.ask("clock", deadline))
     for _ in range(questions - 1):
@@ -56,31 +57,31 @@ def measure_offset(
 
 
 def watch_offset(link: AgentLink, callback: Callable[[Offset], None]) -> None:
-    """Measure periodically until the link ends; leave out questions not answered in time."""
+    """Measure the clock offset periodically until the link ends; skip requests that time out."""
     while not link.is_over_within(PERIOD):
         with suppress(HostError):
             callback(measure_offset(link, Deadline.after(_LIMIT), _FEW, _GOOD))
 
 
 def offset_of(answer: Answer) -> Offset:
-    """Return the offset from one answer to the question `clock`."""
+    """Compute the offset from one answer to the request `clock`."""
     t1, (t2, t3), t4 = answer.sent, answer.value, answer.received
     return Offset(((t2 - t1) + (t3 - t4)) / 2, ((t4 - t1) - (t3 - t2)) / 2, (t1 + t4) / 2)
 
 
 class HostClocks:
-    """The measured offsets of the hosts' clocks, each written to the log."""
+    """The measured clock offsets of the hosts; each one is written to the event log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self.known = Clocks()
 
     def start(self, ready: Event) -> None:
-        """Begin the measurement of a host's clock anew: the host has started."""
+        """Start a new series of measurements for a host that has booted."""
         self.known.add(ready)
 
     def add_offset(self, host: str, found: Offset) -> None:
-        """Add one measurement, from any thread; ignored once the log is closed or full."""
+        """Add one clock offset, from any thread; ignored once the log is closed or full."""
         ahead = found.offset + self._log.started
         with suppress(LabError, ValueError):
             self.known.add(

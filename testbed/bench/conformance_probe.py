@@ -1,8 +1,8 @@
-"""The conformance probe: one short script on spare ports of any switch, or of its twin.
+"""The conformance probe: a short script of commands on spare ports of a switch or its twin.
 
-It tries what the manuals leave open: a circuit twice, a port in use, a list with one bad
-pair, removing a circuit that does not exist. Only the four ports are touched, and they are dark
-again at the end: that undo is journalled before the first of them is lit.
+It tries what the manuals do not specify: a circuit twice, a port in use, a list with one bad pair,
+removing a circuit that does not exist. It uses only four ports and leaves them without circuits;
+the undo is journalled before the first circuit is made.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Probe:
             )
 
     def run(self, driver: str, label: str, on_progress: Callable[[str], None]) -> Card:
-        """Run the script and return the card; `on_progress` is called with each step.
+        """Run the probe and return the card; `on_progress` is called with each step.
 
-        Raise UnsafeError when the ports could not be darkened again.
+        Raise UnsafeError when the circuits on the ports could not be removed.
         """
         identity = asdict(self._switch.identify(Deadline.after(_LIMIT)))
         undo = self._journal.record_undo(
@@ -202,7 +202,7 @@ def spare_ports(
     can: Capabilities,
     state: State = {},  # noqa: B006 - never written to
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two ingress and two egress ports that are permitted, unwired, and dark in `state`.
+    """Return two ingress and two egress ports that are permitted, unwired and unused in `state`.
 
     None of them is in quarantine.
     Raise UsageError when there are not as many.
@@ -225,7 +225,7 @@ def spare_ports(
 def probed_sides(
     ports: Iterable[int], can: Capabilities
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return which of some ports are probed as ingress and which as egress.
+    """Split the given ports into those probed as ingress and those probed as egress.
 
     On a switch with one side the two lowest are the ingress.
     """

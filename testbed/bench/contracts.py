@@ -1,6 +1,6 @@
-"""What the testbed asks of instruments; drivers implement it over any transport.
+"""The interfaces of instruments, which drivers implement over any transport.
 
-The far end beside each driver knows nothing of this: they meet as bytes on a wire.
+The simulated far end beside each driver does not use them: driver and far end exchange bytes only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Cut = Callable[[bytes], int]
 
 
 class Transport(Protocol):
-    """Move bytes to and from one instrument.
+    """Moves bytes to and from one instrument.
 
     Errors: NoReply when a deadline passes, LinkLost when the line is gone. After either the
     session above closes the transport: a late reply must never be taken for the next one.
@@ -29,13 +29,13 @@ class Transport(Protocol):
         """Send all of `data`."""
 
     def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
-        """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
+        """Return bytes up to and including the terminator `end`, or as many as `end` computes."""
 
     def quiet(self) -> bool:
-        """Return whether the idle line is up and holds no unread bytes.
+        """Return whether the line is connected and holds no unread bytes.
 
-        False before an exchange means that the other side hung up or that an old answer came
-        late: nothing may be sent on this line any more.
+        False before an exchange means that the other side hung up or that an old answer came late:
+        then the line must not be used any more.
         """
 
     def close(self) -> None:
@@ -50,12 +50,12 @@ Tracer = Callable[[str, bytes], None]
 
 
 def no_transcript(direction: str, data: bytes) -> None:
-    """Keep no transcript: the tracer of a session that belongs to no run."""
+    """Discard a transcript line: the tracer of a session that belongs to no run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which instrument answered: the parts of `*IDN?` or of an inventory query."""
+    """The identity of the instrument that answered: fields of `*IDN?` or of an inventory query."""
 
     maker: str
     model: str
@@ -70,7 +70,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A carried-out change: when it was commanded, when answered, and the read-back.
+    """A change that a switch carried out: its command and answer times, and the read-back.
 
     All stamps are monotonic seconds on this machine.
     """
@@ -84,16 +84,16 @@ class Applied:
 
 
 class Instrument(Protocol):
-    """An instrument of the bench. Every call takes its lock and has a deadline."""
+    """An instrument of the bench. Every call takes the instrument's lock and has a deadline."""
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check the identity that answers and read its ports or channels."""
+        """Open the line, check the identity of the device and read its ports or channels."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask for its identity."""
+        """Query the identity of the device."""
 
     def close(self) -> None:
-        """Close the line; safe to call twice. Leaves light, losses and outlets as they are."""
+        """Close the line, and change nothing on the device; safe to call twice."""
 
 
 class OpticalSwitch(Instrument, Protocol):
@@ -101,72 +101,73 @@ class OpticalSwitch(Instrument, Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return what the switch can do; known once it was opened."""
+        """Return the capabilities of the switch, which are known once it was opened."""
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not.
+        """Read back every cross-connect, whether this run or another made it.
 
-        Raise NotKnown where it cannot be read back, and nothing was commanded or presumed here.
+        Raise NotKnown where the switch has no read-back and this process has neither commanded nor
+        presumed a state.
         """
 
     def presume(self, state: State) -> None:
-        """Assume a state until the first command; without effect where it can be read back."""
+        """Assume a state until the first command; no effect on a switch that can be read back."""
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
-        """Carry out the removes, then the adds, check for errors and read back.
+        """Carry out the removes, then the adds, then check for errors and read back.
 
-        Raise Rejected with the device's words when it refused all of it; what it refused in part
-        is in `refused`. The caller compares the state.
+        Raise Rejected with the device's message when it refused the whole change; parts that it
+        refused are in `refused`. The caller compares the state.
         """
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connects that are not in order, by ingress, in the switch's words.
+        """Return the cross-connects that are not steady, by ingress, with the switch's status text.
 
-        A mirror that still moves is not in order. Always empty without `steadiness`.
+        A mirror that still moves is not steady. Always empty without `steadiness`.
         """
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports, each of which has an entry; one without a monitor says so."""
+        """Measure the optical power at ports; a port without a monitor is reported as such."""
 
 
 class PowerUnit(Instrument, Protocol):
     """A switched power unit; each outlet feeds one host."""
 
     def is_on(self, outlet: str, deadline: Deadline) -> bool:
-        """Read back one outlet."""
+        """Read back whether one outlet is on."""
 
     def turn(self, outlet: str, on: bool, deadline: Deadline) -> None:
-        """Switch one outlet and return when the unit says it is done."""
+        """Switch one outlet on or off and return when the power unit confirms it."""
 
 
 class Attenuator(Instrument, Protocol):
     """A variable optical attenuator; each channel has a fibre through it and a shutter."""
 
     def attenuation(self, channel: int, deadline: Deadline) -> float:
-        """Read back what a channel takes from the light, in dB; its shutter does not count."""
+        """Read back the attenuation of a channel in dB; its shutter does not count."""
 
     def attenuate(self, channel: int, decibels: float, deadline: Deadline) -> float:
-        """Let a channel take that much from the light and return what then reads back, in dB.
+        """Set the attenuation of a channel and return the read-back, in dB.
 
-        On its way there it passes every loss between. Raise InstrumentError when it reads back
-        something else.
+        The attenuation passes through every value between the old and the new one. Raise
+        InstrumentError when the read-back differs.
         """
 
     def is_open(self, channel: int, deadline: Deadline) -> bool:
-        """Read back whether light passes the shutter of a channel."""
+        """Read back whether the shutter of a channel is open."""
 
     def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
-        """Open or close the shutter of a channel and return when it reads back so."""
+        """Open or close the shutter of a channel and return when the read-back confirms it."""
 
 
 class PowerMeter(Instrument, Protocol):
     """An optical power meter; each channel sees the light of one tapped fibre."""
 
     def power(self, channel: int, deadline: Deadline) -> Reading:
-        """Measure now: a level, or that the meter sees no light."""
+        """Measure the optical power of a channel now: a level, or no light."""
 
     def wavelength(self, channel: int, deadline: Deadline) -> float:
-        """Return the wavelength in nm for which a channel's readings are right."""
+        """Return the wavelength in nm for which a channel is calibrated."""
 
 
 EXIT_MARK = b"\0"

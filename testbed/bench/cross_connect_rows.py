@@ -30,7 +30,7 @@ class CrossConnectRow:
     """The light that enters, and that leaves."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain values: the kind of each reading, and its level if measured."""
+        """Return the row as JSON values: the kind of each reading, and its level if measured."""
         ends = self.ends
         row: dict[str, Any] = {"from": str(ends.source or ""), "to": str(ends.sink or "")}
         row |= {"both_ways": ends.both_ways, "ingress": self.ingress}
@@ -41,7 +41,7 @@ class CrossConnectRow:
 
     @property
     def trouble(self) -> str:
-        """Return what is wrong with it; empty for nothing known."""
+        """Return what is wrong with the cross-connect; empty if nothing is known to be wrong."""
         if self.state.startswith(FINAL):
             return self.state
         return "dark" if self.light_in.dbm is not None and self.light_out == DARK else ""
@@ -73,9 +73,9 @@ def read_rows(
 
 
 def contradiction(rows: list[CrossConnectRow], present: State, absent: State) -> str:
-    """Return in words how rows differ from wanted and removed cross-connects; empty if they agree.
+    """Return how the rows contradict wanted and removed cross-connects; empty if they agree.
 
-    Light counts where a switch measures it on both sides.
+    Light is compared where a switch measures it on both sides.
     """
     shown = {row.ingress: row for row in rows}
     for ingress, egress in sorted(present.items()):

@@ -1,4 +1,4 @@
-"""One switch as one plan may use it: its state at the start, our circuits, its last read-back."""
+"""One switch as one plan may use it: initial state, own circuits, last read-back."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _LOOK_LIMIT = 5.0
 
 
 class Crossbar:
-    """The ports of one switch that a plan uses; light on any other port is never touched.
+    """The ports of one switch that a plan uses; circuits on any other port are never changed.
 
-    Others may use the switch at the same time. A cross-connect is ours when it was adopted or
-    commanded here; nothing else is ever removed, not even from our ports.
+    Other runs may use the switch at the same time. A cross-connect belongs to this run when it was
+    adopted or commanded here; no other is ever removed, even on the ports of the plan.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class Crossbar:
 
     @property
     def shown(self) -> str:
-        """Return our part of the last read-back in words."""
+        """Return the ports of this plan in the last read-back, as text."""
         if self._ours.shown is None:
             return "what could not be read"
         return self._ours.named(self._ours.shown) or "no circuit of this run"
 
     @property
     def ports(self) -> frozenset[int]:
-        """Return the ports that the plan uses, and those that a positional switch moves along."""
+        """Return the ports of the plan, and those that a positional switch moves with them."""
         return self._ours.ports
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
-        """Adopt the circuits on our ports as the state to restore at the end.
+        """Adopt the circuits on the plan's ports as the state to restore at the end.
 
-        Raise BusyError when one of them is not in `wanted`, and so foreign. Exempt are switches
-        that are never dark, and circuits that the lab declares safe.
+        Raise BusyError when one of them is not in `wanted`, as it then belongs to another client.
+        Exempt are switches that always have circuits, and circuits that the lab declares safe.
         """
         found = self._ours.on_ports(self._found(deadline))
         can = self._switch.capabilities
@@ -125,10 +125,11 @@ class Crossbar:
             return self._switch.state(deadline)
 
     def plan(self, wanted: State, deadline: Deadline) -> tuple[State, Change]:
-        """Read back and return the state with the change that is needed.
+        """Read back; return the state and the change that leads from it to `wanted`.
 
-        Raise BusyError when a circuit of ours is gone or a foreign one is in the way, LabError
-        when light would break a limit, UsageError for a state that this switch cannot hold.
+        Raise BusyError when a circuit of this run is gone or another client's circuit uses a needed
+        port, LabError when light would break a limit, UsageError for a state that this switch
+        cannot hold.
         """
         state = self._switch.state(deadline)
         self._refuse_drift(Difference.between(self._ours.shown or {}, state).missing, "is gone")
@@ -147,7 +148,7 @@ class Crossbar:
         return state, change
 
     def check(self, deadline: Deadline) -> None:
-        """Read back and raise BusyError when our ports are not as we left them."""
+        """Read back; raise BusyError when the plan's ports differ from the expected state."""
         state = self._switch.state(deadline)
         if self._ours.shown is None:
             self._ours.shown = self._ours.of(state)
@@ -156,7 +157,7 @@ class Crossbar:
         self._refuse_drift(drift.extra, "came")
 
     def command(self, state: State, change: Change, deadline: Deadline) -> Applied:
-        """Send a change to the switch and compare the read-back of our ports.
+        """Send a change to the switch and compare the read-back of the plan's ports.
 
         A command whose answer was lost is never sent again: the read-back alone decides. On any
         error `roll_back` must follow.
@@ -184,37 +185,38 @@ class Crossbar:
         return applied
 
     def verify(self, change: Change, deadline: Deadline) -> Verified:
-        """Wait until the switch reports a change in order, and its light is as expected."""
+        """Wait until the switch reports the changed circuits as steady, with the expected light."""
         verified = self._verification.verify(change, self._ours.shown or {}, deadline)
         self._light.verify(change, self._ours.shown or {}, deadline)
         return verified
 
     @property
     def has_limited(self) -> bool:
-        """Return whether one of our ports leads to a receiver with a limit."""
+        """Return whether a port of the plan leads to a receiver with a limit on its light."""
         return bool(self._limits.max_dbm.keys() & self.ports)
 
     def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Measure our receivers that have a limit; return the circuits that exceed it, in words."""
+        """Measure receivers that have a limit; return and describe circuits that exceed it."""
         return {
             CrossConnect(self.name, found.ingress, found.egress): self._light.words(found)
             for found in self._light.look(self._ours.shown or {}, deadline)
         }
 
     def forget_lag(self) -> None:
-        """Forget the observed read-back lag: the switch has contradicted it."""
+        """Forget the observed read-back delay, since the switch has contradicted it."""
         self._lag.forget()
 
     def others_gone(self) -> str:
-        """Return in words the foreign circuits that the last change removed; empty for none."""
+        """Describe the circuits of other clients that the last change removed; empty if none."""
         return self._foreign.describe_lost_circuits(
             lambda: self._switch.state(Deadline.after(_LOOK_LIMIT))
         )
 
     def accept(self) -> None:
-        """Let the state planned last be what `check` expects.
+        """Make the state planned last the one that `check` expects.
 
-        A planned circuit that a foreign one already provides stays foreign, and is left alone.
+        A planned circuit that another client has already made stays that client's, and is never
+        removed here.
         """
         wanted, seen = self._planned
         alike = {i: e for i, e in seen.items() if wanted.get(i) == e}
@@ -236,7 +238,7 @@ class Crossbar:
             self._ours.made |= set(change.adds.items())
 
     def restore(self, deadline: Deadline) -> None:
-        """Restore our ports to the state at the start; raise UnsafeError when that fails."""
+        """Restore the plan's ports to their initial state; raise UnsafeError when that fails."""
         self._go_back(RollbackTarget(self.start, self.ports), deadline)
 
     def _go_back(self, goal: RollbackTarget, deadline: Deadline) -> None:

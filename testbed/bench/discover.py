@@ -1,7 +1,7 @@
-"""Find instruments: ask for an identity, at an address or on a serial line, with every driver.
+"""Find instruments: query the identity at an address or on a serial line with every driver.
 
-Nothing is changed. Networks are never scanned: a person names the addresses, because a lab's
-network belongs to others too.
+Nothing is changed. Networks are never scanned: the user names the addresses, as others use the
+lab's network too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DiscoveredInstrument:
     """How many ports a switch has."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry for a lab file, with role and identity."""
+        """Return the entry for a lab file, with the role and identity of the instrument."""
         entry: dict[str, Any] = {"driver": self.driver, "resource": self.resource}
         entry["identity"] = self.identity.serial
         if self.ports is not None:
@@ -49,7 +49,7 @@ class DiscoveredInstrument:
 def serial_devices() -> list[str]:
     """Return the serial devices of this machine, by their persistent names where they have one.
 
-    Its own consoles are left out: they carry logins or the kernel's log.
+    Consoles of this machine are left out: they carry logins or the kernel's log.
     """
     consoles = _CONSOLES.read_text().split() if _CONSOLES.exists() else []
     seen = {Path("/dev") / name for name in consoles}
@@ -66,10 +66,10 @@ def serial_devices() -> list[str]:
 def discover(
     hosts: Iterable[str], devices: Iterable[str], say: Callable[[str], None] = lambda _: None
 ) -> list[DiscoveredInstrument]:
-    """Ask at every address and on every serial device, in parallel, for an identity.
+    """Query the identity at every address and serial device, in parallel.
 
-    One serial device is tried with one driver after the other. `say` is called from several
-    threads with what is tried.
+    One serial device is tried with one driver after the other. `say` is called from several threads
+    with a line on each attempt.
     """
     hosts = list(dict.fromkeys(hosts))
     questions = [(host, partial(_ask, *each)) for host in hosts for each in _at_host(host)]

@@ -1,4 +1,4 @@
-"""Check whether every instrument and host of a lab answers, with a remedy for each trouble."""
+"""Check whether every instrument and host of a lab answers, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIMIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: its result, and the remedy when it failed."""
+    """The result of one check, with the remedy when it failed."""
 
     subject: str
     good: bool
@@ -37,9 +37,9 @@ class Finding:
 
 
 def examine(lab: Lab) -> list[Finding]:
-    """Ask every instrument and host of a lab for its identity, in parallel, for ten seconds each.
+    """Query the identity of every instrument and host of a lab, in parallel, ten seconds each.
 
-    Changes nothing: no circuit, no outlet, no address.
+    No circuit, outlet or address is changed.
     """
     questions = {name: partial(_ask_instrument, lab, name) for name in lab.instruments()}
     questions |= {name: partial(_ask_host, name, host) for name, host in lab.hosts.items()}

@@ -1,4 +1,4 @@
-"""Circuits of a switch as commands name them: two host ports, two ports of the switch, a list."""
+"""Parse the ends of circuits on a command line: two host ports, two switch ports, or a list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.schema import CircuitList, Lab, has_one_side
 
 
 def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return the cross-connects of two host ports (both ways), or of an ingress and an egress.
+    """Return the cross-connects between two host ports (both directions) or two switch ports.
 
     On a switch with one side the order of two of its ports does not matter.
 
@@ -33,7 +33,7 @@ def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConn
 
 
 def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return the cross-connects of pairs of endpoints; each is read by `parse_endpoints`."""
+    """Return the cross-connects of several pairs of ends, each read by `parse_endpoints`."""
     if len(ends) % 2 or not ends:
         return parse_endpoints(lab, name, ends)
     found: frozenset[CrossConnect] = frozenset()
@@ -46,7 +46,7 @@ def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[Cros
 
 
 def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[CrossConnect]:
-    """Return the cross-connects of a list; raise FileError at an impossible or repeated one."""
+    """Return the cross-connects in a list; raise FileError for an impossible or repeated one."""
     found: dict[int, int] = {}
     for index, ends in enumerate(listed.circuits):
         where = listed.source.where("circuits", index)

@@ -1,8 +1,8 @@
 """The only code that changes circuits: `Fabric.change`.
 
 Each change goes lease check → pure planner → journal → driver → verification, and is rolled back
-when one of its switches fails. Steps, policies, faults and undo all use it, so that our circuits,
-the state before and the pending undo are known in one place.
+when one of its switches fails. Steps, policies, faults and undo all use it, so that the circuits of
+this run, the initial state and the pending undo are known in one place.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Ports = TypeVar("_Ports", bound=Crossbar)
 
 
 class Fabric:
-    """The optical switches of a lab, as far as one plan may use them; one change at a time."""
+    """The optical switches of a lab that one plan may use; changes are made one at a time."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class Fabric:
         self._log.append("retry", switch, what="reading what a change did", why=why)
 
     def adopt(self, wanted: Matching, deadline: Deadline) -> None:
-        """Read every switch and adopt the circuits on our ports as the state to restore.
+        """Read every switch and adopt the circuits on the plan's ports as the state to restore.
 
-        Raise BusyError with the difference when something there is not part of `wanted`.
+        Raise BusyError with the difference when a circuit there is not part of `wanted`.
         """
         cross = cross_connects(wanted, self._wiring)
         for crossbar in self._crossbars:
@@ -114,12 +114,12 @@ class Fabric:
                 self._note(crossbar.name, text)
 
     def change(self, wanted: Matching, owner: str, deadline: Deadline) -> FabricChange:
-        """Make `wanted` the circuits on our ports and return when that is verified.
+        """Make `wanted` the circuits on the plan's ports and return when that is verified.
 
-        Beyond the read-back only what switches report is verified; whether light arrives, only
-        the hosts can tell. Raise BusyError when our ports are not leased, or were changed or are
-        occupied by others; InstrumentError when a switch failed and everything was rolled back;
-        UnsafeError when that was not possible.
+        Verification uses the read-back and the reports of the switches; only hosts can verify that
+        light arrives. Raise BusyError when the ports are not leased, or were changed or are used by
+        others; InstrumentError when a switch failed and everything was rolled back; UnsafeError
+        when that was not possible.
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
@@ -144,19 +144,19 @@ class Fabric:
 
     @property
     def has_limited(self) -> bool:
-        """Return whether one of our ports leads to a receiver with a limit on its light."""
+        """Return whether a port of the plan leads to a receiver with a limit on its light."""
         return any(crossbar.has_limited for crossbar in self._crossbars)
 
     def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Measure receivers that have a limit; return the circuits that exceed it, in words.
+        """Measure receivers with a limit on their light; return the circuits that exceed it.
 
-        A change under way is neither waited for nor delayed.
+        The call neither waits for a change in progress nor delays it.
         """
         limited = [crossbar for crossbar in self._crossbars if crossbar.has_limited]
         return {c: word for one in limited for c, word in one.overloads(deadline).items()}
 
     def darken_overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Remove the circuits that give a receiver too much light; return them, in words."""
+        """Remove and return the circuits that give a receiver too much light, each described."""
         with self._lock:
             found = self.overloads(deadline)
             if found:
@@ -175,15 +175,15 @@ class Fabric:
                 self._others_gone.append(text)
 
     def check(self, deadline: Deadline) -> None:
-        """Read every switch; raise BusyError with the difference when our ports have drifted."""
+        """Read every switch; raise BusyError when the plan's ports are not as expected."""
         with self._lock:
             for crossbar in self._crossbars:
                 crossbar.check(deadline)
 
     def restore(self, deadline: Deadline) -> None:
-        """Restore our ports to the state that `adopt` found; raise UnsafeError when that fails.
+        """Restore the plan's ports to the state that `adopt` found; raise UnsafeError on failure.
 
-        A switch that fails does not prevent the restoration of the others.
+        An error at one switch does not stop the restoration of the others.
         """
         with self._lock:
             if not self._undo.is_open:
@@ -209,12 +209,12 @@ class Fabric:
                 )
 
     def discard_undo(self) -> None:
-        """Leave our circuits in place: settle their undo without carrying it out."""
+        """Leave the circuits of this run in place: close their undo without carrying it out."""
         with self._lock:
             self._undo.settle()
 
     def adopt_undo(self, undo: Mapping[str, Any], alone: Collection[str] = ()) -> None:
-        """Take over the journal entry of a dead run, for the switches that are open here.
+        """Take over the undo entry of a dead run, for the switches that are open here.
 
         Switches in `alone` cannot have been used by another run since. `bring_back` then restores.
         """
@@ -223,11 +223,11 @@ class Fabric:
         self._undo.adopt_undo(undo, self._orphaned, alone)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
-        """Restore the ports that were taken over, as far as foreign circuits allow.
+        """Restore the ports that were taken over, except where other clients' circuits use them.
 
-        A foreign circuit in the way stays, and the ports go to the safe state of the lab instead;
-        return that in words. Raise UnsafeError for what is still as the dead run left it; the
-        other switches are restored all the same.
+        Another client's circuit stays; then the ports are set to the safe state of the lab instead,
+        and a sentence on that is returned. Raise UnsafeError for what is still as the dead run left
+        it; the other switches are restored all the same.
         """
         words: list[str] = []
         problems: list[TestbedError] = []

@@ -1,6 +1,6 @@
-"""Health of a lab before a run: findings, each with its remedy.
+"""Check the health of a lab before a run; each problem found has a remedy.
 
-Nothing here stops a run; findings are logged before its first trial.
+A problem does not stop the run; it is logged before the first trial.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FREE = 256 << 20
 
 
 def troubles_of_results(results: Path) -> Iterator[str]:
-    """Yield a finding when the disk of a directory is nearly too full for a record."""
+    """Yield a problem when the disk of the results directory is nearly full."""
     directory = results.absolute()
     there = next(place for place in (directory, *directory.parents) if place.exists())
     free = shutil.disk_usage(there).free
@@ -41,7 +41,7 @@ def troubles_of_results(results: Path) -> Iterator[str]:
 
 
 def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield findings on a host from its agent's facts."""
+    """Yield problems of a host, from the facts that its agent reports."""
     ahead = facts["time"] - time.time()
     if abs(ahead) > _CLOCKS:
         way = "ahead of" if ahead > 0 else "behind"
@@ -61,7 +61,7 @@ def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
 def troubles_of_light(
     lab: Lab, name: str, switch: OpticalSwitch, hosts: Collection[str], deadline: Deadline
 ) -> Iterator[str]:
-    """Yield the host ports that send no light into a switch, where it can measure that."""
+    """Yield the host ports that send no light to a switch, where the switch can measure that."""
     monitored = switch.capabilities.monitored & switch.capabilities.ingress
     senders = {
         fibres.tx.number: port

@@ -1,4 +1,4 @@
-"""One host of the lab, opened: its agent and the requests to it."""
+"""One host of the lab with a running agent, and the requests to the agent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SignalTimes:
 
 
 class ChangesLeftOnHost(HostError):
-    """Report changes of a dead agent on a host that the next one could not undo."""
+    """Changes that a dead agent left on a host and that the next agent could not undo."""
 
     exit_code = EXIT_UNSAFE
 
@@ -105,7 +105,7 @@ class BenchHost:
 
     @property
     def all_hardware(self) -> set[str]:
-        """Return the hardware addresses of its fabric ports, and of every network card there."""
+        """Return the hardware addresses of the host's fabric ports and of all its network cards."""
         return {*self.facts["hardware"].values(), *self.facts["cards"]}
 
     def set_up_network(self, peers: Mapping[str, str], token: str, deadline: Deadline) -> int:
@@ -148,7 +148,7 @@ class BenchHost:
         first: bool = True,
         direct: bool = False,
     ) -> Future[Answer]:
-        """Ask over a fabric port for the identity of its peer, for `limit` seconds at most.
+        """Query the identity of a fabric port's peer over the fibre, for `limit` seconds at most.
 
         On a packet switch, which reaches all ports, ask `direct`: the peer's own address.
         The answer holds `good` (the expected port answered, and no other), `asked`, `answered`,
@@ -173,7 +173,7 @@ class BenchHost:
         return {HostPort(self.name, interfaces[i]): values for i, values in found.items()}
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
-        """Start a rank's process in a slot of this host and return its id there."""
+        """Start a rank's process in a slot of this host and return its process id."""
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment |= self.spec.revealed_environment()
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
@@ -182,7 +182,7 @@ class BenchHost:
     def send_to_rank(
         self, slot: int, message: Mapping[str, Any], grace: float = 0.0
     ) -> Future[Answer]:
-        """Pass a message on to a rank.
+        """Send a message to a rank through the agent.
 
         A starting rank may be silent for `grace` seconds longer, until it reports that it is ready.
         """
@@ -210,7 +210,7 @@ class BenchHost:
         return seen["mono"], seen["state"]
 
     def delay_rank(self, slot: int, seconds: float, deadline: Deadline) -> tuple[float, float]:
-        """Delay a rank before every collective, and wait until it confirms.
+        """Make a rank sleep before every collective, and wait until it confirms.
 
         Return between which instants of the host's clock the delay took effect.
         """
@@ -220,21 +220,21 @@ class BenchHost:
     def slow_rank(
         self, slot: int, share: float, period: float, deadline: Deadline, *, quota: bool = False
     ) -> None:
-        """Let a rank run `share` of the time in cycles of `period` seconds; all of it for 1.
+        """Limit a rank to a `share` of CPU time in cycles of `period` seconds; 1 removes the limit.
 
         Raise HostError where the host permits no CPU quota.
         """
         self.link.ask("slow", deadline, slot=slot, share=share, period=period, quota=quota)
 
     def end_rank(self, slot: int, deadline: Deadline) -> None:
-        """Kill a rank and prove it gone; raise HostError when it is not."""
+        """Kill a rank and check that its process is gone; raise HostError when it is not."""
         if not self.link.ask("end", deadline, slot=slot).value["gone"]:
             raise HostError(
                 self.name, f"the rank in slot {slot} survived SIGKILL", hint="look at the host"
             )
 
     def clean_up(self, deadline: Deadline) -> None:
-        """Have the agent undo its changes and exit; raise HostError with what is left."""
+        """Have the agent undo its changes and exit; raise HostError with those that remain."""
         try:
             left = self.link.ask("bye", deadline).value["left"]
         finally:

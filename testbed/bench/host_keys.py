@@ -1,7 +1,7 @@
-"""The keys that the SSH servers of a lab show, and accepting them.
+"""Show the SSH host keys of a lab's servers, and accept new ones.
 
-A run trusts only keys that are in `known_hosts`, as the user's SSH configuration names that file.
-A key is accepted when a person says so, having seen its fingerprint; one that has changed never is.
+A run trusts only keys that are in `known_hosts`, as the user's SSH configuration names that file. A
+key is accepted when the user confirms its fingerprint; a changed key never is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ State = Literal["known", "unknown", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """The key that a host or an instrument shows, and whether it is the one we know."""
+    """The host key that an SSH server presents, and whether it is the known one."""
 
     subject: str
     server: Server
@@ -43,9 +43,9 @@ class ShownKey:
 
 
 def shown_keys(lab: Lab) -> dict[str, ShownKey | LabError]:
-    """Return the key of every SSH server of a lab, or why there is none, by host or instrument.
+    """Return the host key of every SSH server of a lab, or the error, by host or instrument.
 
-    Asks all side by side, each for ten seconds at most; logs in nowhere.
+    All servers are queried in parallel, ten seconds each at most, without a login.
     """
     asked = {name: partial(server, host.ssh) for name, host in lab.hosts.items()}
     for name, box in lab.instruments().items():
@@ -57,7 +57,7 @@ def shown_keys(lab: Lab) -> dict[str, ShownKey | LabError]:
 
 
 def accept(keys: Iterable[ShownKey]) -> None:
-    """Write keys that were unknown to the file that is to know them, readable by its owner only."""
+    """Write unknown keys to the `known_hosts` file of their server, readable by its owner only."""
     for key in keys:
         file = key.server.known_hosts[0]
         try:

@@ -1,8 +1,9 @@
-"""The identity of a box by its own answer, independent of the address that reached it.
+"""Identify a device by its own answer, independent of the address that reached it.
 
-An instrument is identified by its serial number among the boxes of its make, a host by the hardware
-addresses of its network ports. A box without a serial number, or with one that many boxes share, is
-identified by its address alone. Why not a host by its SSH key: docs/decisions/0028.
+An instrument is identified by its serial number among the devices of its vendor, a host by the
+hardware addresses of its network ports. A device without a serial number, or with one that many
+devices share, is identified by its address alone. Why not a host by its SSH key:
+docs/decisions/0028.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ _COUNTED = ("01234567890123456789", "12345678901234567890", "abcdefghijklmnopqrs
 
 
 def of_instrument(lab: Lab, name: str, who: Identity) -> str:
-    """Return the identity of an instrument by its answer; empty without a serial number."""
+    """Return the identity of an instrument from its answer; empty without a serial number."""
     make = kind("drivers", lab.instruments()[name].driver).make
     return _by_serial(make or f"{who.maker} {who.model}", who.serial)
 
 
 def stated(lab: Lab, name: str) -> str:
-    """Return the identity that the lab file states; empty where only the answer gives it."""
+    """Return the identity that the lab file states for an instrument; empty if it states none."""
     spec = lab.instruments()[name]
     make = kind("drivers", spec.driver).make
     return _by_serial(make, spec.identity) if make and spec.identity else ""
 
 
 def of_hardware(addresses: Iterable[str]) -> frozenset[str]:
-    """Return the identities of a host by its hardware addresses; empty where it has none."""
+    """Return the identities of a host from its hardware addresses; empty if it has none."""
     told = {address.lower() for address in addresses} - {_FIRST_OF_QEMU}
     return frozenset(f"hardware {address}" for address in told if address.strip("0:"))
 

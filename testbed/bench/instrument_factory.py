@@ -1,4 +1,4 @@
-"""From the lab file to drivers: every instrument is made here, with nothing opened yet."""
+"""Create the driver of every instrument of a lab file, with nothing opened yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONNECT, _ANSWER, _QUESTIONS = 2.0, 2.0, 2
 
 
 def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
-    """Return the longest that opening instruments side by side may take.
+    """Return the longest time that opening instruments in parallel may take.
 
     That is the usual limit, and more where the timeouts in the lab file allow an instrument more.
     """
@@ -28,13 +28,13 @@ def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
 def make_instrument(
     lab: Lab, name: str, tracer: Tracer, others: Mapping[str, Instrument] = {}
 ) -> Instrument:
-    """Make the driver of an instrument, with no line opened yet.
+    """Create the driver of an instrument, with no line opened yet.
 
     A driver is called with `name, resource, ports, identity, options, tracer`. `ports` are the
     ports or channels that the lab file lets it use; the driver of a power unit takes none.
     `identity` is the serial number that must answer (None accepts any), `options` the dataclass
-    that the driver's `Kind` names. Where one of the `others` is behind the same controller, the
-    driver also takes it as `beside`, and the two share its line.
+    that the driver's `Kind` names. Where another instrument among `others` is behind the same
+    controller, the driver also takes that one as `beside`, and both share one line.
     """
     spec = lab.instruments()[name]
     at = place(spec.resource)

@@ -20,7 +20,7 @@ from testbed.schema import Lab
 
 
 class InstrumentSet:
-    """The instruments that one run has opened, by role and name."""
+    """The open instruments of one run, by role and name."""
 
     def __init__(self, lab: Lab, run: RunDirectory, log: EventLog) -> None:
         self.switches: dict[str, contracts.OpticalSwitch] = {}
@@ -37,7 +37,7 @@ class InstrumentSet:
     def open(self, names: Sequence[str], deadline: Deadline) -> dict[str, contracts.Identity]:
         """Open instruments in parallel, log and return their identities; lock exclusive lines.
 
-        Raise BusyError when another run has such a line, InstrumentError when one does not answer.
+        Raise BusyError when another run uses such a line, InstrumentError when one does not answer.
         """
         lab = self._lab
         for box, name in {box_of(lab, n): n for n in names if is_exclusive(lab, n)}.items():
@@ -57,7 +57,7 @@ class InstrumentSet:
         return opened
 
     def close(self) -> None:
-        """Close lines and transcripts and release the locks; change nothing else."""
+        """Close lines and transcripts and release the locks, without any change to devices."""
         for instrument in self._all.values():
             instrument.close()
         for transcript in self._transcripts.values():

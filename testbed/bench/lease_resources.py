@@ -1,10 +1,11 @@
-"""The leasable resources behind the names of a lab file.
+"""Map names of a lab file to the resources that can be leased.
 
-A box is identified by every address at which it answers, so that two lab files that name one box
-differently still conflict, and by its serial number as far as the lab file states it; once it has
-answered, `ReportedIdentities.resources` adds its answer. One box is then several resources of one
-name. A switch is shared port by port, a power unit outlet by outlet; a box is leased as a whole
-when its line carries one session at a time, or when changing one circuit may move others.
+A device is identified by every address at which it answers, so that two lab files that name one
+device differently still conflict, and by its serial number as far as the lab file states it; once
+it has answered, `ReportedIdentities.resources` adds the identity that it reported. One device is
+then several resources of one name. A switch is shared port by port, a power unit outlet by outlet;
+a device is leased as a whole when its line carries one session at a time, or when changing one
+circuit may move others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Resources = frozenset[Resource]
 
 
 def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resources:
-    """Return the resources of an experiment on some hosts, and of `whole` instruments."""
+    """Return the resources that an experiment on some hosts needs, plus `whole` instruments."""
     wiring, named = lab.wiring(), sorted(hosts)
     ends = {e for port, f in wiring.items() if port.host in named for e in (f.tx, f.rx)}
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
@@ -40,12 +41,12 @@ def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resource
 
 
 def host_of(lab: Lab, name: str) -> Resources:
-    """Return the resources of a host, which is identified by its address, not by its user."""
+    """Return the resources of a host, which is identified by its address without the user name."""
     return frozenset(Resource(box, name=name) for box in addresses_of(lab, name))
 
 
 def part_of(lab: Lab, name: str, part: str) -> Resources:
-    """Return the resources of a port or an outlet; of the whole box where it is not shared."""
+    """Return the resources of a port or an outlet; of the whole device if it cannot be shared."""
     if not _has_parts(lab, name):
         return whole_of(lab, name)
     return frozenset(Resource(box, part, f"{name}.{part}") for box in boxes_of(lab, name))
@@ -54,7 +55,7 @@ def part_of(lab: Lab, name: str, part: str) -> Resources:
 def ports_among(
     lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource], answered: Iterable[str]
 ) -> frozenset[int]:
-    """Return which ports of a switch are leased; `answered` are its reported identities."""
+    """Return which ports of a switch are leased; `answered` are the identities it has reported."""
     held, boxes = ResourceIndex(leased), (*boxes_of(lab, switch), *answered)
 
     def is_held(port: int) -> bool:
@@ -71,7 +72,7 @@ def whole_of(lab: Lab, name: str) -> Resources:
 
 
 def boxes_of(lab: Lab, name: str) -> tuple[str, ...]:
-    """Return the identities of an instrument before it has answered, an address first."""
+    """Return the identities of an instrument before it has answered, starting with an address."""
     known = (*addresses.of_resource(lab.instruments()[name].resource), identities.stated(lab, name))
     return tuple(filter(None, known))
 
@@ -82,12 +83,12 @@ def box_of(lab: Lab, name: str) -> str:
 
 
 def is_exclusive(lab: Lab, name: str) -> bool:
-    """Return whether an instrument's line carries one session at a time."""
+    """Return whether an instrument's line allows only one session at a time."""
     return not isinstance(place(lab.instruments()[name].resource), (Tcp, Ssh))
 
 
 def named(lab: Lab, words: Iterable[str]) -> Resources:
-    """Return the resources of names: hosts, instruments, ports or outlets (`ocs.1`, `ocs.1-5`)."""
+    """Return the resources with these names: hosts, instruments, ports or outlets (`ocs.1-5`)."""
     return frozenset().union(*(_named(lab, word) for word in words))
 
 
@@ -130,7 +131,7 @@ def _has_parts(lab: Lab, name: str) -> bool:
 
 
 def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:
-    """Return which parts of a box are leased for some of its ports; an empty word is the whole.
+    """Return the parts of a device to lease for some of its ports; "" is the whole device.
 
     For a controller of several elements whose line is shared, it is the element.
     """
@@ -140,7 +141,7 @@ def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:
 
 
 def element(lab: Lab, name: str) -> str:
-    """Return which of several elements behind its controller an instrument is; empty for none."""
+    """Return which element of a shared controller an instrument is; empty if there is only one."""
     spec = lab.instruments()[name]
     which = kind("drivers", spec.driver).element
     return which(spec.options) if which else ""

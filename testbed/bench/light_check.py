@@ -1,4 +1,4 @@
-"""Check the light of one switch against its limits: before a change, after it, and while lit.
+"""Check the light of one switch against its limits: before a change, after it, and later.
 
 Only receivers with a limit are measured: a change that leads no light to one reads nothing.
 """
@@ -30,7 +30,7 @@ class LightCheck:
     """Returns how many dB the testbed has added to a fibre's attenuator for a while."""
 
     def allow(self, state: State, change: Change, deadline: Deadline) -> None:
-        """Raise LabError when a change could break a limit, with a hint at the remedy."""
+        """Raise LabError with a remedy when a change could break a limit."""
         there = after(state, change)
         can = self._switch.capabilities
         asked = self._limits.sources(state, there, can)
@@ -44,7 +44,7 @@ class LightCheck:
             raise self._refusal(error) from None
 
     def look(self, state: State, deadline: Deadline) -> list[Overload]:
-        """Measure, and return the receivers of a state that get more light than their limit."""
+        """Measure the receivers of a state; return those with more light than their limit."""
         state = self._limits.limited(state)
         can = self._switch.capabilities
         ports = {port for pair in state.items() for port in pair} & can.monitored
@@ -52,16 +52,16 @@ class LightCheck:
         return list(self._limits.overloads(state, readings, can))
 
     def verify(self, change: Change, shown: State, deadline: Deadline) -> None:
-        """Measure the new light of receivers with a limit; raise LabError for too much.
+        """Measure the new light of receivers with a limit; raise LabError when it is exceeded.
 
-        The switch is not at fault then, so the change is not retried.
+        The change is not retried then, as the switch did what was ordered.
         """
         new = dict(change.adds.items() & shown.items())
         for overload in self.look(new, deadline):
             raise LabError(f"{self._ours.name}: {self.words(overload)}", hint=_TOO_BRIGHT)
 
     def words(self, overload: Overload) -> str:
-        """Return an overload in words, with the receiver behind the port."""
+        """Describe a receiver that gets too much light, with the host port at that fibre."""
         return f"{overload}; {self._ours.receivers.get(overload.egress, _UNWIRED)} is behind it"
 
     def _readings(self, ports: frozenset[int] | set[int], deadline: Deadline) -> Readings:

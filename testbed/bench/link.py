@@ -1,4 +1,4 @@
-"""The link to one host's agent: requests with deadlines, answers, and events as they come."""
+"""The connection to one host's agent: requests with deadlines, answers and events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RECENT = 15
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An agent's answer, with the instants on this machine between which it answered."""
+    """An agent's answer, and the interval on this machine's clock in which the agent sent it."""
 
     value: Any
     sent: float
@@ -69,7 +69,7 @@ class AgentLink:
             raise HostTimeout(self.host, f"no answer to {do!r} in time") from None
 
     def post(self, do: str, **fields: Any) -> Future[Answer]:
-        """Send a request; the future holds the answer or the HostError."""
+        """Send a request without waiting; the returned future holds the answer or the HostError."""
         future: Future[Answer] = Future()
         if do in _PROMPT:
             future.add_done_callback(self._time)
@@ -87,7 +87,7 @@ class AgentLink:
         return future
 
     def keep_alive(self, patience: float) -> None:
-        """Send `alive` five times in every `patience` seconds, so that the agent stays.
+        """Send the request `alive` five times in every `patience` seconds, or the agent would exit.
 
         An agent that is silent for `patience` seconds counts as lost.
         """
@@ -103,7 +103,7 @@ class AgentLink:
         Thread(target=send_periodically, name=f"keep {self.host}", daemon=True).start()
 
     def is_over_within(self, seconds: float) -> bool:
-        """Wait for so long or until the link ends; return whether it has ended."""
+        """Wait for `seconds` or until the link ends; return whether it has ended."""
         return self._ended.wait(seconds)
 
     @property

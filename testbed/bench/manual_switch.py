@@ -1,7 +1,7 @@
-"""Change the circuits of one switch by hand, with the same checks as `Fabric.change`.
+"""Change the circuits of one switch on a user's command, with the checks of `Fabric.change`.
 
-What a person connects stays connected; until it is verified its undo is in a journal, where
-`recover` finds it if this process is killed.
+These circuits stay after the command; until they are verified their undo is in a journal, which
+`recover` carries out if this process is killed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _Plan = Callable[[State, State, Deadline], PlannedChange]
 
 @dataclass(frozen=True, slots=True)
 class LeasedPorts:
-    """Ports that are leased while a person changes their circuits."""
+    """The ports that are leased while a user's command changes their circuits."""
 
     journal: Journal
     may_move: Callable[[], None] = lambda: None
@@ -63,14 +63,14 @@ class LeasedPorts:
     """Returns the ports that are leased to others, who may change them."""
 
     def permit(self, crossbar: Crossbar) -> None:
-        """Have a crossbar check this lease before each order."""
+        """Make a crossbar check this lease before each command to the switch."""
         crossbar.callbacks.may_move = self.may_move
         crossbar.callbacks.leased_elsewhere = self.leased_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class ManualChange:
-    """The result of a change by hand."""
+    """The result of a user's command that changes circuits."""
 
     moved: VerifiedChange | None
     """None when there was nothing to change."""
@@ -80,7 +80,7 @@ class ManualChange:
 
 @dataclass(frozen=True, slots=True)
 class ManualSwitch:
-    """An open switch of a lab."""
+    """An open switch of a lab, for commands of a user."""
 
     lab: Lab
     name: str
@@ -97,13 +97,13 @@ class ManualSwitch:
         return read_rows(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
 
     def ends(self, ingress: int, egress: int) -> str:
-        """Return the host ports that a cross-connect joins, in words."""
+        """Return the names of the host ports that a cross-connect joins."""
         return str(HostEnds(self.lab.wiring()).of(CrossConnect(self.name, ingress, egress)))
 
     def probe(
         self, ports: list[int], label: str, run: RunDirectory, on_progress: Callable[[str], None]
     ) -> Card:
-        """Probe the switch with two ingress and two egress ports; by default with spare ones."""
+        """Run the conformance probe on two ingress and two egress ports, spare ones by default."""
         can = self._switch.capabilities
         if ports:
             ingress, egress = probed_sides(ports, can)
@@ -117,11 +117,11 @@ class ManualSwitch:
             return probe.run(driver, label, on_progress)
 
     def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
-        """Add cross-connects and verify them; change nothing when they exist already.
+        """Add cross-connects and verify them; do nothing for those that exist already.
 
         Their undo is in the journal of `run` meanwhile. Raise BusyError when one of their ports is
-        in use, UnsafeError when the change failed and is not known to be rolled back, or removed
-        circuits of others.
+        in use, UnsafeError when the change failed and is not known to be rolled back, or when it
+        removed circuits of other clients.
         """
         pairs = _pairs(cross)
         return self._change(self._pair_by_pair, pairs, pairs, run)
@@ -131,14 +131,14 @@ class ManualSwitch:
         return self._change(self._pair_by_pair, _pairs(cross), {}, run)
 
     def planned(self, cross: frozenset[CrossConnect]) -> Change:
-        """Return the change that `apply` would make; change nothing."""
+        """Return the change that `apply` would make, without making it."""
         pairs = _pairs(cross)
         return self._as_listed(pairs, pairs, Deadline.after(_LIMIT)).change
 
     def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
-        """Make the listed cross-connects the only ones between the ports that they name.
+        """Make the listed cross-connects the only ones on the ports that they use.
 
-        Raise BusyError when a named port is connected to one that is not named, and the errors of
+        Raise BusyError when a listed port is connected to one that is not listed, and the errors of
         `connect`.
         """
         pairs = _pairs(cross)

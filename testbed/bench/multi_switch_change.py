@@ -1,6 +1,7 @@
-"""Change several switches as one: all changes are made and verified, or all are rolled back.
+"""Change several switches as one: all changes are verified, or all are rolled back.
 
-Every switch gets its order before any is waited for, so that their mirrors move in parallel.
+Every switch is commanded before the first answer is awaited, so that their mirrors move in
+parallel.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from testbed.fabric.device import State
 
 
 class ForeignCircuitsLost(UnsafeError):
-    """Report that a change removed circuits of others.
+    """A change removed circuits of other clients.
 
     The message says what happened to the circuits of this run.
     """
@@ -28,7 +29,7 @@ class ForeignCircuitsLost(UnsafeError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A planned change of one switch, whose read-back is `state` now."""
+    """A planned change of one switch, with its current read-back in `state`."""
 
     crossbar: Crossbar
     state: State
@@ -37,7 +38,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedChange:
-    """The answer of one switch to its change, and how far that is verified."""
+    """The answer of one switch to its change, and how far the change was verified."""
 
     applied: Applied
     verified: Verified
@@ -45,7 +46,7 @@ class VerifiedChange:
 
 @dataclass(frozen=True, slots=True)
 class FabricChange:
-    """What one change did, with instants on this machine's monotonic clock."""
+    """The result of one change, with instants on this machine's monotonic clock."""
 
     commanded: float
     read_back: float
@@ -62,10 +63,9 @@ class FabricChange:
 def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[VerifiedChange]:
     """Carry out planned changes and verify each as far as its switch can; return the changed ones.
 
-    A switch on which nothing changes is left alone.
-    When one fails, or a signal interrupts, every switch that got an order is rolled back and that
-    is verified; then raise LabError with what failed (InstrumentError where a switch did), or
-    UnsafeError with what could not be rolled back.
+    A switch without any change gets no command. When one fails, or a signal interrupts, every
+    switch that was commanded is rolled back and that is verified; then raise LabError with what
+    failed (InstrumentError where a switch did), or UnsafeError with what could not be rolled back.
     """
     told: list[PlannedChange] = []
     applied: list[Applied] = []
@@ -86,12 +86,12 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
 
 
 def is_rolled_back(error: TestbedError) -> bool:
-    """Return whether a change that failed with this error left nothing of itself behind."""
+    """Return whether a change that failed with this error was completely rolled back."""
     return isinstance(error, ForeignCircuitsLost) or not isinstance(error, UnsafeError)
 
 
 def take_back_verified(move: PlannedChange, error: InstrumentError) -> NoReturn:
-    """Roll back a verified change, since its switch contradicts it; always raise."""
+    """Roll back a verified change that its switch now contradicts; always raise an error."""
     move.crossbar.forget_lag()
     _take_back([move], error)
     raise _rolled_back(error) from error
@@ -136,7 +136,7 @@ def _rolled_back(error: LabError) -> LabError:
 
 
 def summed(planned: list[PlannedChange], moved: list[VerifiedChange], began: float) -> FabricChange:
-    """Return what all switches did as one change."""
+    """Combine the changes of all switches into one result."""
     changes = [(move.crossbar.name, move.change) for move in planned]
     return FabricChange(
         commanded=min((m.applied.commanded for m in moved), default=began),

@@ -1,4 +1,4 @@
-"""The ports of one switch as a dead run left them, and their restoration."""
+"""The ports of one switch as a dead run left them, and how to restore them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OrphanedCircuits(Crossbar):
     _is_alone = False
 
     def adopt_undo(self, start: State, made: Iterable[tuple[int, int]], *, alone: bool) -> None:
-        """Take over the state that a dead run found here, and the cross-connects it made.
+        """Take over the initial state that a dead run recorded, and the cross-connects it made.
 
         `alone` says that no other run can have used this switch since.
         """
@@ -28,10 +28,10 @@ class OrphanedCircuits(Crossbar):
         self._ours.made = {*made, *start.items()}
 
     def bring_back(self, deadline: Deadline) -> list[str]:
-        """Restore the state at the start, as far as foreign circuits allow.
+        """Restore the initial state, except where circuits of other clients use the ports.
 
-        Where they do not, the safe state of the lab replaces it. Return in words what differs from
-        the start; raise UnsafeError with what is still as the dead run left it.
+        There, the safe state of the lab replaces it. Return sentences on what differs from the
+        initial state; raise UnsafeError with what is still as the dead run left it.
         """
         present = self._left_behind(deadline)
         goal = reachable(self.start, present, self._ours.of(present), self.ports, self._limits)

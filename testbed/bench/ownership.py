@@ -1,4 +1,4 @@
-"""Ownership of one switch's state: the ports of a plan, and the cross-connects made by this run."""
+"""Which circuits of one switch this run owns: the ports of a plan, and the circuits it made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CrossPairs = frozenset[tuple[int, int]]
 
 @dataclass(slots=True)
 class Callbacks:
-    """What is called while the circuits of one switch are changed; nothing until it is set."""
+    """Functions that are called while the circuits of a switch change; they default to no-ops."""
 
     may_move: Callable[[], None] = lambda: None
     """Called before any order; raises BusyError unless our ports are still leased."""
@@ -38,7 +38,7 @@ class Callbacks:
 class OwnedPorts:
     """The ports of one switch that a plan uses, and the cross-connects adopted or commanded there.
 
-    A cross-connect that is not in `made` is foreign, also on one of our ports.
+    A cross-connect that is not in `made` belongs to another client, also on one of these ports.
     """
 
     def __init__(self, name: str, ports: frozenset[int], wiring: Wiring) -> None:
@@ -61,14 +61,14 @@ class OwnedPorts:
         return {i: e for i, e in state.items() if (i, e) in self.made}
 
     def on_ports(self, state: State) -> dict[int, int]:
-        """Return the cross-connects of a state that touch our ports, ours or foreign."""
+        """Return the cross-connects of a state that touch the plan's ports, whoever made them."""
         return {i: e for i, e in state.items() if {i, e} & self.ports}
 
     def own(self, state: State, change: Change, applied: Applied) -> None:
-        """Count as ours the cross-connects that our command made by mistake, to remove them later.
+        """Count as this run's the cross-connects that its command made by mistake, to remove them.
 
-        They are those of an ingress whose order the switch did not refuse and which it shows at
-        another egress. After a lost answer the cause is unknown: the switch may have restarted.
+        They are those of an ingress that the switch was told to connect, did not refuse, and shows
+        at another egress. After a lost answer the cause is unknown: the switch may have restarted.
         """
         told = {i: e for i, e in change.adds.items() if i not in applied.refused}
         shown = applied.state.items()
@@ -78,7 +78,7 @@ class OwnedPorts:
             self.callbacks.on_unrequested(self.name, astray)
 
     def named(self, cross: State) -> str:
-        """Return cross-connects with the host ports that their fibres lead to."""
+        """Format cross-connects with the host ports that their fibres lead to."""
         return ", ".join(
             f"{i}→{e} ({self._ends.of(CrossConnect(self.name, i, e))})"
             for i, e in sorted(cross.items())
@@ -86,21 +86,21 @@ class OwnedPorts:
 
 
 class ForeignCircuits:
-    """The circuits of others on a switch before our last command, away from our ports."""
+    """The circuits of other clients on a switch before the last command, on other ports."""
 
     def __init__(self, ours: OwnedPorts) -> None:
         self._ours = ours
         self._before: State = {}
 
     def note(self, state: State, change: Change) -> None:
-        """Remember the circuits of a state that are not ours, on our ports or in a change."""
+        """Remember the circuits of other clients that are not on the ports of the change."""
         ports, made = self._ours.ports | change.ports, self._ours.made
         self._before = {i: e for i, e in state.items() if not {i, e} & ports and (i, e) not in made}
 
     def describe_lost_circuits(self, look: Callable[[], State]) -> str:
-        """Return in words which of them the command removed or moved; empty for none.
+        """Describe which of the remembered circuits the command removed or moved; empty if none.
 
-        A circuit that seems to be gone is read twice more: one answer may be from before.
+        A circuit that seems to be gone is read twice more, as one read-back may be stale.
         """
         seen = self._ours.seen
         if seen is None or self._before.items() <= seen.items():

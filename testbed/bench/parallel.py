@@ -11,7 +11,7 @@ _R = TypeVar("_R")
 
 
 def run_parallel(action: Callable[[_T], _R], items: list[_T]) -> dict[_T, _R]:
-    """Call `action` with every item in parallel; return the results, or raise the first error.
+    """Call `action` with every item in parallel; return the results or raise the first error.
 
     All calls have ended when it returns or raises, except where a signal ends this process.
     """

@@ -1,4 +1,4 @@
-"""The check that every act on a lab passes immediately before it: permitted, and still leased.
+"""Check before every act on a lab that the lab file permits it and that the lease holds.
 
 The planner checks permission too, so that a plan which cannot be run is refused before anything is
 touched. But a lease may be lost, and a policy decides while the job runs: so `Fabric`, `Power`,
@@ -21,7 +21,7 @@ FENCE = "fence"
 
 
 class Guard:
-    """The acts that the lab file permits and the current lease covers."""
+    """Checks that the lab file permits an act and that the current lease covers it."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -30,13 +30,13 @@ class Guard:
         """The reported identities, under which boxes must be leased too."""
 
     def hold(self, lease: Lease) -> None:
-        """Permit acts on what a lease covers, while it is held."""
+        """Permit acts on the resources of a lease, while the lease is held."""
         self._lease = lease
 
     def lease_reported_identities(self) -> None:
-        """Lease the boxes that have answered under their reported identities too.
+        """Extend the lease to the identities that devices have reported.
 
-        Raise BusyError when another run has one of them under another name.
+        Raise BusyError when another run has leased one of them under another name.
         """
         if self._lease is not None:
             self._lease.widen(self.answered.resources(self._lease.resources))
@@ -46,7 +46,7 @@ class Guard:
         self._instrument(switch, map(str, ports))
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
-        """Return which of these ports are leased to others now."""
+        """Return which of these ports are now leased to other runs."""
         leased_elsewhere = self._lease.held_by_others() if self._lease else frozenset()
         known = self.answered.keys_of_instrument(switch)
         return ports_among(self._lab, switch, ports, leased_elsewhere, known)
@@ -56,15 +56,15 @@ class Guard:
         self._check([resource.box], [resource.part], str(resource))
 
     def host(self, name: str) -> None:
-        """Raise BusyError unless a host is still leased: agents, addresses, processes."""
+        """Raise BusyError unless the lease of a host is still held."""
         keys = self.answered.keys_of_host(name)
         self._check([addresses_of(self._lab, name)[0], *keys], [""], name)
 
     def outlet(self, host: str, why: str = "") -> None:
         """Raise BusyError unless a host's outlet is still leased.
 
-        It is turned off for a reason, a fault or `FENCE`: raise UsageError unless the lab permits
-        that.
+        `why` is the reason for turning it off, a fault or `FENCE`: raise UsageError unless the lab
+        permits that.
         """
         if why == FENCE:
             self.fence(host, "power")
@@ -93,7 +93,7 @@ class Guard:
         self.host(host)
 
     def fence(self, host: str, means: str) -> None:
-        """Raise UsageError unless a host may be fenced so, BusyError unless it is leased."""
+        """Raise UsageError unless the host may be fenced by `means`, BusyError unless leased."""
         if means not in self._lab.fences(host):
             raise UsageError(
                 f"lab {self._lab.lab} does not permit a fence of {host} by {means}",

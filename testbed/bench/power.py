@@ -1,4 +1,4 @@
-"""The only code that switches hosts' power; the undo of each order is journalled before it."""
+"""Switch hosts' power (only code here does); each order's undo is journalled before it."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class Power:
         return outlet
 
     def cut(self, host: str, deadline: Deadline, why: str = "power-cut") -> None:
-        """Turn a host's outlet off and return when it reads off; harmless when it is off.
+        """Turn a host's outlet off and return when it reads off; do nothing when it is off.
 
-        Raise UsageError unless the lab permits `why`, BusyError unless the outlet is still leased.
+        Raise UsageError unless the lab permits the reason `why`, BusyError unless the outlet is
+        still leased.
         """
         outlet = self.outlet(host)
         with self._lock:
@@ -61,9 +62,9 @@ class Power:
         self.cut_hosts.add(host)
 
     def restore(self, host: str, deadline: Deadline) -> None:
-        """Turn a host's outlet on again if we turned it off; raise UnsafeError when it stays off.
+        """Turn a host's outlet on if this run turned it off; raise UnsafeError when it stays off.
 
-        The host then starts on its own; when it answers again is another matter.
+        The host boots on its own; the call does not wait for that.
         """
         if host not in self._undos:
             return
@@ -84,7 +85,7 @@ class Power:
             self._journal.settle(self._undos.pop(host))
 
     def adopt_undo(self, undo: Mapping[str, Any]) -> str:
-        """Take over an open journal entry of a dead run, for `restore`; return the host it feeds.
+        """Take over an open undo entry of a dead run, for `restore`; return the host it feeds.
 
         Raise UnsafeError when no host of the lab is fed by that outlet.
         """
@@ -102,11 +103,11 @@ class Power:
 
     @property
     def dark_hosts(self) -> tuple[str, ...]:
-        """Return the hosts whose power we cut and have not restored."""
+        """Return the hosts whose power this run has cut and not restored."""
         return tuple(sorted(self._undos))
 
     def restore_all(self, deadline: Deadline) -> None:
-        """Turn every outlet on again that we turned off; one that fails does not stop the others.
+        """Turn on every outlet that this run turned off; an error at one does not stop the others.
 
         Raise UnsafeError with those that stayed off.
         """

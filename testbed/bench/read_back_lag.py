@@ -1,4 +1,4 @@
-"""The observed delay between an order to a switch and its read-back.
+"""The observed delay between a command to a switch and the change of its read-back.
 
 A read-back may come from a copy that is seconds old. A switch that has shown a change in the first
 read after it is known to have no lag; until a switch has shown one, its lag is unknown.
@@ -28,15 +28,15 @@ class ReadBackLag:
         return LONGEST_LAG if self._seen is None else _MORE * self._seen + _LEAST
 
     def record(self, seconds: float) -> None:
-        """Note that a read-back changed so many seconds after the last order."""
+        """Record that a read-back changed this many seconds after the last command."""
         self._seen = max(seconds, self._seen or 0.0)
 
     def forget(self) -> None:
-        """Forget the observations, since the switch has contradicted them."""
+        """Forget the observed delays, since the switch has contradicted them."""
         self._seen = None
 
     def compare(self, before: State, change: Change, applied: Applied) -> None:
-        """Note the lag when the read-back that came with a change shows any of it."""
+        """Record the delay when the read-back that came with a change shows any of it."""
         ports = {*change.removes, *change.adds}
         if any(before.get(port) != applied.state.get(port) for port in ports):
             self.record(max(0.0, applied.read_back - applied.answered))

@@ -1,4 +1,4 @@
-"""The identities that boxes report once they have answered."""
+"""The identities that devices report about themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.schema import Lab
 
 
 class ReportedIdentities:
-    """The identities of those boxes of a lab that have answered."""
+    """The identities that the devices of a lab have reported so far."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -21,7 +21,7 @@ class ReportedIdentities:
         self._hosts: dict[str, frozenset[str]] = {}
 
     def instrument(self, name: str, who: Identity) -> None:
-        """Add an instrument's answer; raise InstrumentError where two names are the same box."""
+        """Add the identity that an instrument reported; raise InstrumentError if another has it."""
         lab, key = self._lab, identities.of_instrument(self._lab, name, who)
         self._instruments[name] = key
         for other, known in self._instruments.items():
@@ -46,7 +46,7 @@ class ReportedIdentities:
         return frozenset(filter(None, [self._instruments.get(name, "")]))
 
     def resources(self, held: Resources) -> Resources:
-        """Return the held resources of these boxes under their reported identities."""
+        """Return the resources of a lease that belong to these devices, by reported identity."""
         found: set[Resource] = set()
         for name, key in self._instruments.items():
             found |= _known_as(held, boxes_of(self._lab, name), [key] if key else [])

@@ -36,7 +36,7 @@ _UNREADABLE = "what it shows cannot be read"
 
 @dataclass(slots=True)
 class RollbackTarget:
-    """The state that some ports are to show besides foreign circuits, and orders sent for it."""
+    """The target of a rollback: the state that some ports must show, and the commands for it."""
 
     target: State
     region: frozenset[int]
@@ -68,7 +68,7 @@ class Rollback:
     _commanded_at: float = 0.0
 
     def go(self, goal: RollbackTarget, deadline: Deadline, *, must_be_stable: bool) -> None:
-        """Restore a target state, reading before each attempt, and verify its light.
+        """Command the target state until the read-back shows it, and verify its light.
 
         With `must_be_stable` the state is read until it has been stable for long enough. Raise
         UnsafeError when the target is not reached, or is not known to be.

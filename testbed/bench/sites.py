@@ -1,6 +1,6 @@
-"""The environment of far ends: what the device side of an instrument gets from the twin.
+"""The environment of simulated far ends: what the twin connects to the device side.
 
-The driver beside each far end shares none of this: the two exchange bytes on a wire.
+Drivers use none of this: driver and far end exchange bytes on a wire.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 
 class Scheduler(Protocol):
-    """Time for a far end: the wall clock in the twin, an injected one in tests."""
+    """The time source of a far end: the wall clock in the twin, an injected one in tests."""
 
     def now(self) -> float:
         """Return seconds on this clock."""
@@ -24,15 +24,15 @@ class FarEndSession(Protocol):
     """One client's session with a far end."""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the client, in any pieces; answer through the session's `send`."""
+        """Receive bytes from the client, in any pieces; answer through the session's `send`."""
 
 
 def never() -> None:
-    """Do nothing: for lines that cannot be hung up, for sites without observers."""
+    """Do nothing: the default for callbacks."""
 
 
 class FarEnd(Protocol):
-    """The device side of one instrument: a state machine that several clients may use."""
+    """The simulated device side of one instrument: a state machine that several clients may use."""
 
     @property
     def known_faults(self) -> Mapping[str, str]:
@@ -55,18 +55,18 @@ class FarEnd(Protocol):
         """Simulate the fault `name` from now on, within `scope`; ValueError for an unknown name."""
 
     def clear(self, name: str = "") -> None:
-        """End one fault, or all of them; harmless when there is none."""
+        """Clear one fault, or all of them; do nothing when none is active."""
 
     def struck(self, name: str) -> int:
-        """Return how often a fault has taken effect so far, as the proof that it did."""
+        """Return how often a fault has taken effect so far."""
 
 
 @runtime_checkable
 class Controller(FarEnd, Protocol):
-    """A far end that answers for several elements, which have one address."""
+    """A far end that answers for several instruments behind one address."""
 
     def join(self, other: Any) -> None:
-        """Answer for another element, too, which is made as if it were alone."""
+        """Serve another element behind the same address, as if it were alone."""
 
 
 @runtime_checkable
@@ -82,7 +82,7 @@ class SshFarEnd(FarEnd, Protocol):
 
 @dataclass(slots=True)
 class SwitchSite:
-    """The environment of a switch far end: its fibres, its time, its light.
+    """The environment of a simulated switch: its fibres, its time, its light.
 
     `lit` is called with the cross-connects that carry light each time they change, ingress to
     egress; while a mirror settles its circuit is dark. `settle` and `spread` may change while the
@@ -120,7 +120,7 @@ class SwitchSite:
 
 @dataclass(frozen=True, slots=True)
 class PowerSite:
-    """The environment of a power far end: its outlets and the host that each feeds.
+    """The environment of a simulated power unit: its outlets and the host that each feeds.
 
     `turn` cuts or restores power and returns when that is done.
     """
@@ -134,10 +134,10 @@ class PowerSite:
 
 @dataclass(frozen=True, slots=True)
 class AttenuatorSite:
-    """The environment of an attenuator far end.
+    """The environment of a simulated attenuator.
 
     `takes` is called with a channel and its loss in dB each time that changes. While it moves, a
-    channel passes every loss between, at `speed` dB a second.
+    channel passes through every loss between, at `speed` dB a second.
     """
 
     channels: frozenset[int]
@@ -150,7 +150,7 @@ class AttenuatorSite:
 
 @dataclass(frozen=True, slots=True)
 class MeterSite:
-    """The environment of a power meter far end: `sees` returns a channel's light in dBm."""
+    """The environment of a simulated power meter: `sees` returns a channel's light in dBm."""
 
     channels: frozenset[int]
     serial: str

@@ -1,7 +1,7 @@
-"""SSH to hosts; the only importer of fabric and paramiko.
+"""Run commands on hosts over SSH; the only importer of fabric and paramiko.
 
-The user's SSH configuration decides how a host is reached. Host keys are strict: an unknown or a
-changed one is refused, with the command that accepts it.
+The user's SSH configuration decides how a host is reached. Host keys are checked: an unknown or
+changed key is refused, and the hint has the command that accepts it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEND_LIMIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where an SSH target really is, and which files know its key; the first takes new ones."""
+    """The address of an SSH target, and its `known_hosts` files; the first takes new keys."""
 
     host: str
     port: int
@@ -34,19 +34,19 @@ class Server:
 
     @classmethod
     def plain(cls, host: str, port: int) -> Server:
-        """Return a server that no SSH configuration says anything about."""
+        """Return a server that no SSH configuration mentions."""
         return cls(host, port, (_KNOWN_HOSTS.expanduser(),))
 
     @property
     def name(self) -> str:
-        """Return its name as `known_hosts` has it."""
+        """Return the name of the server as written in `known_hosts`."""
         return self.host if self.port == _PORT else f"[{self.host}]:{self.port}"
 
 
 def server(target: str) -> Server:
-    """Return where a target is, by the user's SSH configuration.
+    """Return the address of an SSH target by the user's SSH configuration.
 
-    Raise LabError for one that is reached through another: its key is for `ssh` itself to accept.
+    Raise LabError for a target behind a jump host: only `ssh` itself can accept its key.
     """
     connection = fabric.Connection(target)
     if connection.gateway:
@@ -57,9 +57,9 @@ def server(target: str) -> Server:
 
 
 def whereabouts(target: str) -> tuple[str, int, str]:
-    """Return a target's host and port by the user's SSH configuration, and through what else.
+    """Return a target's host name and port, and its jump host, by the user's SSH configuration.
 
-    The last is empty where it is reached directly.
+    The last is empty for a direct connection.
     """
     first, *behind = _hops(fabric.Connection(target))
     through = [f"{hop.host}:{hop.port}" for hop in behind]
@@ -83,7 +83,7 @@ class Channel:
         self._channel = channel
 
     def send(self, data: bytes) -> None:
-        """Send to the command's standard input; raise HostError when the line is gone.
+        """Send to the command's standard input; raise HostError when the connection is lost.
 
         Blocks for ten seconds at most, whatever the other side does.
         """
@@ -93,7 +93,7 @@ class Channel:
             raise HostError(self._host, f"the SSH channel broke: {error or 'closed'}") from error
 
     def receive(self) -> bytes:
-        """Return what the command wrote, waiting for it; empty when the line is gone."""
+        """Return output of the command, waiting for it; empty when the connection is lost."""
         while True:
             try:
                 return self._channel.recv(1 << 16)
@@ -103,7 +103,7 @@ class Channel:
                 return b""
 
     def complaint(self) -> str:
-        """Return what the command has written to standard error so far."""
+        """Return the text that the command has written to standard error so far."""
         text = b""
         while self._channel.recv_stderr_ready():
             text += self._channel.recv_stderr(1 << 16)
@@ -120,7 +120,7 @@ def run(host: str, target: str, command: str, deadline: Deadline) -> Channel:
     """Start a command on a host and return its streams.
 
     Blocks for a connection at most until the deadline, whatever hangs: name service, TCP, key
-    exchange or login. Raise HostError with what to do, HostTimeout when time is up.
+    exchange or login. Raise HostError with a remedy, HostTimeout when the deadline passes.
     """
     try:
         return bounded(lambda: _connect(host, target, command, deadline), deadline, Channel.close)
@@ -202,7 +202,7 @@ def _explained(host: str, target: str, error: Exception) -> HostError:
 
 
 def changed_hint(where: Server) -> str:
-    """Return what to do about a server that shows another key than it did."""
+    """Return a hint for a server whose host key has changed."""
     return (
         "its key has CHANGED: another machine may sit between; if you know why, remove the old one "
         f"with `ssh-keygen -R {where.name}` and accept the new one"

@@ -1,4 +1,4 @@
-"""Verify a change beyond its read-back: the device reports it in order, and light passes.
+"""Verify a change beyond its read-back: the switch reports it steady, and light passes.
 
 Each level polls, at first every 2 ms and then less and less often, until the longest settle time of
 the device is over.
@@ -31,7 +31,7 @@ Look = TypeVar("Look")
 
 @dataclass(frozen=True, slots=True)
 class WallTime:
-    """The time that verification waits in; tests give it another."""
+    """The clock that verification waits on; tests replace it."""
 
     now: Callable[[], float] = now
     wait: Callable[[float], None] = time.sleep
@@ -39,7 +39,7 @@ class WallTime:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """When the device reported a change in order, and when its light was right.
+    """When the device reported a change steady, and when its light was right.
 
     Monotonic seconds on this machine; None where it cannot report that, or nothing was made.
     """
@@ -49,7 +49,7 @@ class Verified:
 
 
 class Verification:
-    """The second and the third level of one switch's changes."""
+    """Waits for the steady report and for the light of one switch's changes."""
 
     def __init__(self, name: str, switch: OpticalSwitch, clock: WallTime) -> None:
         self._name = name
@@ -57,9 +57,9 @@ class Verification:
         self._clock = clock
 
     def verify(self, change: Change, shown: State, deadline: Deadline) -> Verified:
-        """Wait until the circuits of a change are in order and lit, as far as the switch reports.
+        """Wait until the circuits of a change are steady and lit, as far as the switch reports.
 
-        `shown` is the state that was read back. Raise InstrumentError with the circuit at fault.
+        `shown` is the state that was read back. Raise InstrumentError with the circuit that is not.
         """
         moved = {*change.adds.items(), *change.disturbs} & shown.items()
         gone = {i: e for i, e in change.removes.items() if e not in shown.values()}

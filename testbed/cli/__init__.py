@@ -1,4 +1,4 @@
-"""The `testbed` command: each command reads its arguments, calls the library and prints.
+"""The `testbed` command: each command parses its arguments, calls the library and prints.
 
 The only package that chooses a backend: hardware, or a twin that it starts or joins.
 """
@@ -20,7 +20,7 @@ from testbed.secret import masked
 
 
 def main() -> None:
-    """Run the command line and exit with its documented code; no traceback for a user's mistake."""
+    """Run the command line and exit with its documented code; user errors give no traceback."""
     # A start makes few cycles, and looking for them every 700 objects takes a twentieth of it.
     gc.set_threshold(50_000, 20, 20)
     code: object = EXIT_BUG
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _complete(app: Callable[..., object]) -> int:
-    """Answer a shell that asks for completions; on any error it gets none and no message."""
+    """Answer a shell's request for completions; print nothing on any error."""
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()):
         app([], prog_name="testbed", standalone_mode=False)
     return 0
@@ -75,7 +75,7 @@ def _complete(app: Callable[..., object]) -> int:
 
 @contextmanager
 def _where_typed() -> Iterator[None]:
-    """Have hints name the lab, twin and results of one command line, as typed outside the twin."""
+    """Make hints use the lab, twin and results options as the user typed them."""
     from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE
     from testbed.commands import clear_context, set_context
 
@@ -92,7 +92,7 @@ def _where_typed() -> Iterator[None]:
 
 
 def _misuse(problem: str) -> str:
-    """Return what is wrong with a command line; a command without arguments shows its help."""
+    """Describe a misused command line; a command without arguments prints its help."""
     if problem.startswith("Usage:"):
         return problem
     sentence = problem.replace("Value error, ", "").rstrip(".")

@@ -1,4 +1,4 @@
-"""After a run: compute its numbers, print its last page, draw its figures; and handle signals."""
+"""Finish a run: compute its numbers, print its last page, draw its figures; handle signals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _NUMBERS, _PAGE, _FIGURES = 2, 1, 1
 class PostRun:
     """Reports a run that has ended; `signals` are those received so far.
 
-    A second signal skips the figures, which `testbed report` draws; a third the numbers too.
+    A second signal skips the figures, which `testbed report` can draw later; a third skips the
+    numbers too.
     """
 
     def __init__(self, directory: RunDirectory, signals: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""The commands, and the options that they have in common."""
+"""The command line application, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ COMMANDS = {
 
 
 class LazyCommands(TyperGroup):
-    """Import only the modules of the command that was asked for.
+    """Import only the modules of the requested command.
 
-    All of them take half a second, which `--help` and completion do not need.
+    Importing all modules takes half a second, which `--help` and completion do not need.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -94,7 +94,7 @@ class LazyCommands(TyperGroup):
             formatter.write_dl([(name, verb.summary) for name, verb in COMMANDS.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return the commands and options that begin so; import none of them."""
+        """Return the commands and options that begin with `incomplete`; import none of them."""
         from typer._click.shell_completion import CompletionItem  # typer has no public name for it
 
         found = [name for name in COMMANDS if name.startswith(incomplete)]
@@ -181,7 +181,7 @@ _UNWRAPPED = 10_000
 
 
 def with_bare_options(arguments: list[str]) -> list[str]:
-    """Return the arguments with `--twin` without a name, and `--wait-lock` alone, spelt out.
+    """Rewrite the options `--twin` without a name, and `--wait-lock` without a value, in full.
 
     A name follows unless the next argument is an option, a file or missing.
     """
@@ -199,9 +199,9 @@ def with_bare_options(arguments: list[str]) -> list[str]:
 
 
 def terminal() -> Console:
-    """Return standard output for pages; names in them come from files, so nothing is markup.
+    """Return the console for standard output, without markup, since file contents may hold any.
 
-    What is no terminal is given whole lines, unless COLUMNS says how wide it is.
+    Lines are wrapped only on a terminal, or where COLUMNS gives a width.
     """
     from testbed.report.console import CleanConsole
 
@@ -212,14 +212,14 @@ def terminal() -> Console:
 
 
 def page_width() -> int:
-    """Return how long a line on standard output may be, as for `terminal`, without importing it."""
+    """Return the width of a line on standard output as `terminal` has it, but import nothing."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         return _UNWRAPPED
     return shutil.get_terminal_size().columns
 
 
 def seconds_of(option: str, text: str) -> float:
-    """Return the duration that an option names; raise UsageError for anything else."""
+    """Parse the duration given to an option; raise UsageError for anything else."""
     try:
         return TIME.parse(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The command `clean`: delete old runs that are not needed any more."""
+"""The command `clean`: delete old runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clean(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Delete old runs; never one under way, or with an open undo."""
+    """Delete old runs, except those that still run or have an open undo."""
     found = list(runs(results))
     old = {run: _needed(run) for run in found[: max(0, len(found) - keep)]}
     failed = {}

@@ -1,4 +1,4 @@
-"""The command `compare`: runs compared with the first of them, or two characterisation cards."""
+"""The command `compare`: compare runs with the first of them, or two characterisation cards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Runs = Annotated[
     epilog="Examples: testbed compare 3fa2c1 latest; testbed compare box.card.json twin.card.json"
 )
 def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = False) -> int:
-    """Hold runs against the first of them: metrics, and settings that differ; or two cards."""
+    """Compare runs with the first of them: metrics and settings; or compare two cards."""
     if len(runs) < 2:
         raise UsageError("there is nothing to compare one run with", hint="name another one")
     if any(is_file(name) for name in runs):

@@ -1,7 +1,6 @@
-"""What a shell may complete: names of labs, twins, runs, instruments and faults, and `-S` keys.
+"""Shell completion: names of labs, twins, runs, instruments, faults, and keys of `-S`.
 
-Nothing here fails: a file that cannot be read has no names. What reads files is imported when it is
-asked for.
+Errors are ignored: a file that cannot be read has no names. Code that reads files is imported late.
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ def _files(of: str) -> Iterator[Path]:
 
 @_names
 def labs(ctx: typer.Context) -> Iterator[str]:
-    """Complete the labs that are found by name."""
+    """Complete the names of labs."""
     yield from (file.stem for file in _files("configs"))
 
 
 @_names
 def experiments(ctx: typer.Context) -> Iterator[str]:
-    """Complete the experiments that are found by name, and as paths."""
+    """Complete the names and paths of experiments."""
     for file in _files("experiments"):
         yield from (file.stem, str(file))
 
 
 @_names
 def labs_and_experiments(ctx: typer.Context) -> Iterator[str]:
-    """Complete the files that `validate` takes by name, and as paths."""
+    """Complete the names and paths of files that `validate` accepts."""
     for of in ("configs", "experiments"):
         for file in _files(of):
             yield from (file.stem, str(file))
@@ -74,7 +73,7 @@ def labs_and_experiments(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def twins(ctx: typer.Context) -> Iterator[str]:
-    """Complete the twins that are up."""
+    """Complete the names of running twins."""
     from testbed.twin import registry
 
     yield from (twin.name for twin in registry.standing())
@@ -82,7 +81,7 @@ def twins(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def run_names(ctx: typer.Context) -> Iterator[str]:
-    """Complete the runs by the whole name and by its end."""
+    """Complete the names of runs, and unique ends of them."""
     yield "latest"
     for run in _runs(ctx):
         yield from (run.id, run.id.rpartition("-")[2])
@@ -97,18 +96,18 @@ def _runs(ctx: typer.Context) -> list[RunDirectory]:
 
 @_names
 def switches(ctx: typer.Context) -> Iterator[str]:
-    """Complete the switches of the lab that was named, or of all labs."""
+    """Complete the switches of the lab on the command line, or of all labs."""
     return _entries(ctx, "switches")
 
 
 @_names
 def instruments(ctx: typer.Context) -> Iterator[str]:
-    """Complete the instruments of the lab or twin that was named, or of all labs."""
+    """Complete the instruments of the lab or twin on the command line, or of all labs."""
     return _entries(ctx, *_INSTRUMENTS)
 
 
 def resources(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete what can be leased: hosts and instruments, and behind a dot ports and outlets."""
+    """Complete names that can be leased: hosts, instruments, and after a dot ports or outlets."""
     return (_parts if "." in incomplete else _whole)(ctx, incomplete)
 
 
@@ -142,7 +141,7 @@ def _ranges(ports: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 @_names
 def circuit_ends(ctx: typer.Context) -> Iterator[str]:
-    """Complete the host ports whose fibres lead to the switch that was named."""
+    """Complete the host ports that are wired to the switch on the command line."""
     name = _said(ctx, "name")
     for lab in _labs_meant(ctx):
         for host, spec in lab.get("hosts", {}).items():
@@ -154,7 +153,7 @@ def circuit_ends(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def run_experiments(ctx: typer.Context) -> Iterator[str]:
-    """Complete the experiments that there are runs of."""
+    """Complete the names of experiments that have runs."""
     from testbed.cli.run_list import row_of
 
     yield from (row_of(run)["experiment"] for run in _runs(ctx))
@@ -162,7 +161,7 @@ def run_experiments(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def run_metrics(ctx: typer.Context) -> Iterator[str]:
-    """Complete the metrics of runs, of the experiment that was named where one was."""
+    """Complete the metrics of runs, of one experiment if the command line names it."""
     from testbed.cli.run_list import metrics_of, row_of
 
     wanted = _said(ctx, "experiment")
@@ -173,7 +172,7 @@ def run_metrics(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def far_end_faults(ctx: typer.Context) -> Iterator[str]:
-    """Complete what a far end of a twin can be told to do wrong."""
+    """Complete the faults that a simulated far end of a twin can have."""
     from testbed.plugins import kinds
 
     yield from (kind.far_end for kind in kinds("faults").values() if kind.far_end)

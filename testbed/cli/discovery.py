@@ -1,4 +1,4 @@
-"""The command `discover`: find instruments, and print a block for the lab file."""
+"""The command `discover`: find instruments, and print their entries for the lab file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def discover(
     ] = None,
     json: JsonOption = False,
 ) -> int:
-    """Ask who is at each address and serial device named; print a block for the lab file.
+    """Query the identity at each address and serial device; print entries for the lab file.
 
     Without one it lists the serial devices and opens none: some controllers restart when their
     line is opened, and a line may belong to something else.

@@ -47,7 +47,7 @@ def doctor(
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Say whether this machine can be a twin, and whether everything in a lab answers."""
+    """Check whether this machine can run a twin, and whether all devices of a lab answer."""
     is_named = lab or twin or os.environ.get(LAB_VARIABLE)
     if not is_named and (wiring or accept_host_keys):
         option = "--wiring" if wiring else "--accept-host-keys"

@@ -31,7 +31,7 @@ class _SignalExit(SystemExit):
 
 
 def end_on_signals() -> None:
-    """Have signals end this process by an exception, so that open resources are closed.
+    """Make signals end this process by an exception, so that open resources are closed.
 
     A signal that was ignored at the start (`nohup`, a background job) stays ignored. Signals that
     the parent process blocked are delivered from here on.
@@ -83,7 +83,7 @@ def exit_for_signal(number: int, code: int = 0) -> None:
 
 @contextmanager
 def explain_signal_exit(words: Callable[[], list[str]]) -> Iterator[None]:
-    """Print these lines if a signal ends the process in this block."""
+    """Print these lines if a signal ends the process during this block."""
     try:
         yield
     except _SignalExit as left:
@@ -93,7 +93,7 @@ def explain_signal_exit(words: Callable[[], list[str]]) -> Iterator[None]:
 
 @contextmanager
 def record_signals(note: Callable[[int], None]) -> Iterator[None]:
-    """Call `note` with each signal instead of ending the process, between any two bytecodes."""
+    """Call `note` for each signal, between two bytecodes, instead of ending the process."""
     before = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
@@ -107,7 +107,7 @@ def record_signals(note: Callable[[int], None]) -> Iterator[None]:
 
 @contextmanager
 def defer_signals(has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Defer signals until the block is over, which must have its own time limit.
+    """Defer signals until the end of the block, which must have its own time limit.
 
     Before `has_begun` returns true, a signal ends the process at once.
     """

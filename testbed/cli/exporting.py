@@ -1,4 +1,4 @@
-"""The command `export`: the numbers of runs as one table, for other programs."""
+"""The command `export`: write the numbers of runs as one table, for other programs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _unit(name: str) -> str:
 
 
 def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
-    """Write rows as a Parquet file, whole or not at all; raise UsageError without pyarrow."""
+    """Write rows as a Parquet file, atomically; raise UsageError without pyarrow."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -27,7 +27,8 @@ _WORDS = {LABS: "lab", EXPERIMENTS: "experiment"}
 def places(of: str) -> list[Path]:
     """Return the existing directories of labs or experiments, the nearest first.
 
-    They are looked for here, in each directory above that has both, and where this code lies.
+    Searched are the working directory, each parent directory that has both, and the directory of
+    this code.
     """
     found = [Path(of), *(root / of for root in _roots())]
     return [place for place in dict.fromkeys(found) if is_directory(place)]
@@ -48,9 +49,9 @@ def _here() -> Path:
 
 
 def found_file(name: str, of: str, besides: Path | None = None) -> Path:
-    """Return the lab or experiment that a path or a name means; `.yaml` may be left out.
+    """Return the path of a lab or experiment given by path or name; `.yaml` may be left out.
 
-    `besides` is looked in after all others. Raise UsageError with the directories searched.
+    `besides` is searched last. Raise UsageError with the directories searched.
     """
     for path in _spellings(Path(name)):
         if is_file(path) and (path.suffix in _SUFFIXES or "/" in name):
@@ -76,7 +77,7 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
 
 
 def named_file(name: str) -> Path:
-    """Return the file that is meant of any sort: a path, or an experiment's or a lab's name."""
+    """Return the path of an experiment or a lab, given by path or name."""
     if exists(name) or "/" in name:
         return next((path for path in _spellings(Path(name)) if exists(path)), Path(name))
     found = (path for of in _WORDS for place in places(of) for path in _spellings(place / name))
@@ -101,7 +102,7 @@ def _stem(name: str) -> str:
 
 
 def lab_file(name: str, experiment: Path | None = None) -> Path:
-    """Return the lab file that a name or path means; raise UsageError where there is none."""
+    """Return the lab file with a name or path; raise UsageError if there is none."""
     besides = experiment.resolve().parent.parent / LABS if experiment else None
     file = found_file(name, LABS, besides)
     set_context(lab=typed_lab(name, file))
@@ -118,9 +119,9 @@ def typed_lab(name: str, file: Path) -> str:
 
 
 def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | None = None) -> Path:
-    """Return the lab file of a command: the one named, the named twin's, or the usual one.
+    """Return the lab file of a command: the named one, the named twin's, or the default.
 
-    Inside a twin that stands, its own takes the place of the usual one.
+    Inside a running twin, the default is the lab file of that twin.
     """
     if twin:
         set_context(twin=twin)
@@ -136,7 +137,7 @@ def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | No
 
 
 def results_to_read(given: Path) -> Path:
-    """Return the results that are meant: those given, or the usual ones, the nearest first."""
+    """Return the results directory to read: the given one, or the nearest default one."""
     set_context(results="" if given == RESULTS else str(given))
     if given != RESULTS or is_directory(given):
         return given

@@ -58,7 +58,7 @@ def validate(
         argument("FILE...", "Experiment and lab files, or names.", labs_and_experiments),
     ],
 ) -> int:
-    """Check files and say, for each mistake, file:line:column and what was expected."""
+    """Check files and print each mistake as file:line:column with what was expected."""
     worst = 0
     for name in file:
         try:
@@ -98,7 +98,7 @@ def plan(
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print exactly what `run` would do; open and touch nothing."""
+    """Print exactly what `run` would do, without opening any device."""
     inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
     planned = inputs.plan
     if json:
@@ -118,7 +118,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a command line names, read and checked, and the plan that follows."""
+    """The checked experiment and lab files of a command line, and the plan made from them."""
 
     experiment: Experiment
     lab: Lab
@@ -136,7 +136,7 @@ def read(
     *,
     twin: str = "",
 ) -> Inputs:
-    """Read both files with their overrides and make the plan; raise what is wrong with them."""
+    """Read the experiment and lab files with their overrides and plan; raise any error in them."""
     from testbed.run.planning.planner import draw_seed, make_plan
     from testbed.run.planning.program_commands import refuse_a_twin
 

@@ -34,7 +34,7 @@ Resources = Annotated[
 
 
 def leases_of(lab: Lab | None) -> Leases:
-    """Return the leases of a lab: on the server that it names, else this machine's or twin's."""
+    """Return the leases of a lab: on the server that it names, or on this machine or twin."""
     if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
         return Leases(lab=lab.lab if lab else "")
     return Leases(PostgresStore(lab.leases.revealed_url()), lab=lab.lab)
@@ -42,7 +42,7 @@ def leases_of(lab: Lab | None) -> Leases:
 
 @app.command(epilog="Examples: testbed who; testbed who --lab rack --json")
 def who(lab: LabOption = "", twin: TwinOption = "", json: JsonOption = False) -> int:
-    """Show who has leased what: on this machine, or on the server that a lab file names."""
+    """Show who has leased which resources, on this machine or on a lab's lease server."""
     if twin:
         return inside_twin(twin, *named_lab(lab, twin), [])
     found = leases_of(named_lab(lab)[0] if lab else None).find()
@@ -63,7 +63,7 @@ def lock(
     lab: LabOption = "",
     twin: TwinOption = "",
 ) -> int:
-    """Keep others, and your own runs, off parts of a lab until you unlock them or time is up."""
+    """Lease parts of a lab, also against your own runs, until you unlock them or time is up."""
     found, file = named_lab(lab, twin)
     seconds = _seconds(for_)
     if not (reason.strip() and reason.isprintable()):  # others read it on their terminals
@@ -85,7 +85,7 @@ def unlock(
         bool, typer.Option("--force", help="Take them from their holder; this is recorded.")
     ] = False,
 ) -> int:
-    """Give back what you locked by hand, or take from others what they hold; a run ends then."""
+    """Release what you locked, or with --force the leases of others, whose runs then end."""
     found, file = named_lab(lab, twin)
     if twin:
         return inside_twin(twin, found, file, [])

@@ -49,7 +49,7 @@ def nightly(
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Run every experiment on the twin of every lab that it fits; exit 1 names the missed check."""
+    """Run every experiment on the twin of every lab that it fits; exit 1 if a check fails."""
     from testbed.nightly.baseline import Baselines, this_machine
     from testbed.nightly.night import NightRunner
     from testbed.nightly.pairs import find_pairs

@@ -1,4 +1,4 @@
-"""The twin settings and profiles that determine the numbers of a planned run."""
+"""Return the twin settings and switch profiles that determine a planned run's numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.schema import Experiment, Lab
 
 
 def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:
-    """Return the settings of each arm as a twin of the lab has them."""
+    """Return the settings of each arm on a twin of the lab."""
     return {
         arm.name: settings(arm, lab, _physics(arm.of(lab)), on_twin=True)
         for arm in experiment.arms()
@@ -19,9 +19,9 @@ def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:
 
 
 def planned_profiles(experiment: Experiment, lab: Lab) -> list[Profile]:
-    """Return each profile with what its light takes in any recovery: dark, settled, up again.
+    """Return each profile with the time until light is back: loss, settle time and link-up.
 
-    Nothing where no trial can have a recovery.
+    The list is empty where no trial can have a recovery.
     """
     found: list[Profile] = []
     if not any(_can_recover(arm.experiment) for arm in experiment.arms()):

@@ -1,4 +1,4 @@
-"""Open the record of a run before the orchestrator, and compute its results afterwards."""
+"""Create the run directory before the orchestrator starts, and compute its results at the end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIBRARIES = ("numpy", "paramiko", "pyserial", "pyvisa", "pyvisa-py", "scipy")
 
 
 def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory, EventLog]:
-    """Make the run directory, write all that is known before the start, and open the log."""
+    """Create the run directory, write the inputs to it, and open the event log."""
     from testbed.bench.bundle import digest
     from testbed.bench.health import troubles_of_results
 
@@ -82,7 +82,7 @@ def open_check(
     *,
     is_latest: bool = True,
 ) -> tuple[RunDirectory, EventLog, dict[str, Any]]:
-    """Make the run directory of a check that has no plan; return it with its log and `run.json`."""
+    """Create the run directory of a check without a plan; return it, its log and `run.json`."""
     directory = RunDirectory.create(results, name, is_latest=is_latest)
     _, theirs = split_overrides(overrides)
     directory.write_text("lab.yaml", effective_text(lab.source, theirs))
@@ -112,9 +112,10 @@ def close_check(
 
 @contextmanager
 def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
-    """Make the record of a change by hand, which goes again once that is done, or refused.
+    """Create a run directory for a manual change, which is deleted after success or refusal.
 
-    It stays for a change that failed: leases may name it, and undo entries be open in it.
+    After a failed change it is kept, since leases may refer to it and it may have open undo
+    entries.
     """
     directory, log, facts = open_check(lab, results, "switch", overrides, is_latest=False)
     log.close()
@@ -138,7 +139,7 @@ def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Itera
 def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
     """Compute a run's numbers from its event log, and write summary.json and junit.xml.
 
-    In a directory that is not this user's own nothing is written, and why is said.
+    In a directory of another user nothing is written, and the reason is printed.
     """
     from testbed.analysis.summary import summarise
     from testbed.report.junit import write_junit
@@ -156,7 +157,7 @@ def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
 
 
 def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool = True) -> str:
-    """Return a run's last page as it is printed here."""
+    """Return the last page of a run as text for this terminal."""
     from testbed.report.last_page import print_page
 
     console = terminal()
@@ -170,9 +171,9 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
 
 
 def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None:
-    """Write report.html, whose figures take a second or more.
+    """Write report.html, which takes a second or more because of its figures.
 
-    Nothing is said of it where it would stay: the end of the last page is the last word.
+    Nothing is printed about it, so that the end of the last page stays the last output.
     """
     if directory.foreign():
         return
@@ -184,10 +185,10 @@ def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None
 
 
 def read_again(directory: RunDirectory, *, show: bool) -> Summary:
-    """Compute everything from the event log, write it, and print the last page when asked to.
+    """Compute everything from the event log, write it, and print the last page if `show` is set.
 
-    Raise UsageError, in one sentence, where the events are not as a run writes them: the record
-    may be damaged, or another program's.
+    Raise UsageError, in one sentence, where the events are not in the format of a run: the record
+    may be damaged, or written by another program.
     """
     with report_damage(directory):
         with waiting("computing the numbers", sys.stderr):
@@ -210,9 +211,10 @@ _JSON = (dict, list, tuple, str, int, float, type(None))
 
 @contextmanager
 def report_damage(*directories: RunDirectory) -> Iterator[None]:
-    """Have what values of another type or range make fail inside told as damage to the record.
+    """Report errors that unexpected values cause in this block as a damaged record.
 
-    Records may hold any JSON. Other errors are ours, whatever the record holds: they go on.
+    Files of a run may hold any JSON. Errors of other types are bugs of this program and are passed
+    on.
     """
     try:
         yield

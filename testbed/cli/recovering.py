@@ -1,4 +1,4 @@
-"""The command `recover`: undo what dead runs left changed."""
+"""The command `recover`: undo the changes that dead runs left behind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def recover(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Undo what runs that were killed left changed, verify it, and list what is still changed."""
+    """Undo the changes of runs that were killed, verify that, and list what is still changed."""
     if twin:  # its leases are known inside
         return registry.find(twin).sandbox.run(this_command())
     writer = NonBlockingWriter(sys.stderr)
@@ -100,7 +100,7 @@ class _Outcome:
     """The error that prevented its recovery."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the result as JSON values."""
         done = asdict(self.done) if self.done else {}
         return {"run": self.dead.directory.id, **done, "exit_code": self.code, "error": self.error}
 

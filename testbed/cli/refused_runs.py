@@ -1,4 +1,4 @@
-"""Runs that were refused before they changed anything, because others hold what they need."""
+"""Delete the record of a run that was refused because its resources are leased to others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.record.rundir import RunDirectory, point_latest
 
 
 def delete_if_refused(run: RunDirectory) -> None:
-    """Raise BusyError for a run that others keep from its lab, and delete its record.
+    """Raise BusyError for a run whose lab is leased to others, and delete the run's record.
 
     A run that began a trial, lost its lease, or left an undo keeps its record.
     """

@@ -1,4 +1,4 @@
-"""`testbed list runs`: one row for each run, and what a metric of it came to."""
+"""`testbed list runs`: one row for each run, with the value of a metric if one is named."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """Selects the runs to list, and the metric beside each."""
+    """The selection of runs to list, and the metric to show beside each."""
 
     experiment: str = ""
     metric: str = ""
@@ -73,7 +73,7 @@ def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def row_of(run: RunDirectory) -> dict[str, Any]:
-    """Return a run's row from its own files; a damaged file is an entry of the row."""
+    """Return the row of a run from its files; a damaged file is reported in the row."""
     named = run.id[len("20260101T000000Z-") :].rpartition("-")[0]
     row: dict[str, Any] = {"run": run.id, "experiment": named, "started": "", "lab": ""}
     row |= {"label": "", "overrides": [], "outcome": "unreadable", "reason": ""}
@@ -126,9 +126,10 @@ def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(path: Path) -> dict[str, Any]:
-    """Return the metrics of a run that have a number, or say that there is none.
+    """Return the metrics of a run that have a number; without a summary, none.
 
-    `flag` says why a metric needs an explanation, such as a bandwidth above the rate of a port.
+    The entry `flag` of a metric says why it needs an explanation, such as a bandwidth above the
+    rate of a port; it is empty for the others.
     """
     try:
         summary = RunDirectory(path).read_json("summary.json")
@@ -151,7 +152,7 @@ def _is_metric(found: Mapping[str, Any]) -> bool:
 
 
 def print_runs(rows: Sequence[Mapping[str, Any]], wanted: RunSelection, results: Path) -> None:
-    """Print rows under headings; RUN is the end of a run's name, which every command takes."""
+    """Print a table of runs; RUN is the unique end of a run's name, which commands accept."""
     if not rows:
         print(f"{results.absolute()} holds no runs", file=sys.stderr)
         return
@@ -182,7 +183,7 @@ def _value(row: Mapping[str, Any]) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns; only the last one is as long as it is."""
+    """Print rows in columns of equal width; the last column is not padded."""
     shown = [[_short(cell) for cell in row[:-1]] + [row[-1]] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
     for row in (headings, *shown):

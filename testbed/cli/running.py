@@ -1,4 +1,4 @@
-"""The command `run`: on hardware, or on a twin that it starts or joins."""
+"""The command `run`: run an experiment on hardware, or on a twin that it starts or joins."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(
     wait_lock: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Run an experiment and record it; the last lines are verdict and next command."""
+    """Run an experiment and record it; the last lines are the verdict and the next command."""
     with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper

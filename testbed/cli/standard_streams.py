@@ -1,4 +1,4 @@
-"""Standard streams that survive the loss of their reader; the exit code does not change."""
+"""Standard streams for which a closed pipe is no error; the exit code does not change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 class StandardStream(io.TextIOWrapper):
     """A standard stream that discards text once its reader is gone.
 
-    Text that a full disk does not take is discarded as well, and `trouble` holds the reason.
-    Bytes are written by C code alone: a signal that raised between writing and dropping them from
-    the buffer would have them written twice.
+    Text that a full disk does not take is discarded as well, and `trouble` holds the reason. Bytes
+    are written by C code alone: a signal handler that raised between writing bytes and removing
+    them from the buffer would cause them to be written twice.
     """
 
     trouble = ""
@@ -61,7 +61,7 @@ class StandardStream(io.TextIOWrapper):
 
 
 class UnfilteredStream:
-    """A standard stream that passes control characters; otherwise as the stream itself."""
+    """A standard stream that does not remove control characters."""
 
     def __init__(self, words: StandardStream) -> None:
         self._words = words
@@ -75,7 +75,7 @@ class UnfilteredStream:
 
 
 def open_streams() -> None:
-    """Replace the standard streams, so that a missing reader does not end this command.
+    """Replace the standard streams, so that a closed pipe does not end this command.
 
     Characters that the encoding lacks are written with backslashes.
     """

@@ -1,4 +1,4 @@
-"""The command `switch`: show one switch, and change its circuits by hand."""
+"""The command `switch`: show one switch, and change its circuits manually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `twin`, and how other commands run inside a twin."""
+"""The command `twin`, and how other commands are run inside a twin."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def up(
     name: Annotated[str, typer.Option("--name", help="Its name; the lab's own by default.")] = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
 ) -> None:
-    """Start a twin that stays, and print its name."""
+    """Start a twin that keeps running, and print its name."""
     path = lab_file(lab)
     found = load_lab(path, set_)
     name = name or found.lab
@@ -70,7 +70,7 @@ def up(
 
 @twin_app.command(epilog="Example: testbed twin down rack")
 def down(name: TwinName) -> None:
-    """End a twin and everything in it."""
+    """Stop a twin and everything that runs in it."""
     registry.take_down(name)
     print(f"twin {name} is down")
 
@@ -88,7 +88,7 @@ def shell(
 
 @twin_app.command(name="list", epilog="Example: testbed twin list")
 def list_(json: JsonOption = False) -> None:
-    """List the twins that are up."""
+    """List the twins that are running."""
     rows = [{"name": twin.name, "lab": twin.lab_file} for twin in registry.standing()]
     if json:
         print_json(rows)
@@ -113,7 +113,7 @@ def fault(
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="How likely each time.")] = 1,
     delay: Annotated[str, typer.Option(help="How long, as '200 ms', for what takes time.")] = "0 s",
 ) -> int:
-    """Have the far end of an instrument simulate a fault."""
+    """Make the far end of an instrument simulate a fault."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}
@@ -132,7 +132,7 @@ def clear(
     name: TwinName,
     instrument: InstrumentName,
 ) -> int:
-    """End every fault of the far end of an instrument."""
+    """Clear every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     ask({"do": "clear", "instrument": instrument, "fault": ""})
@@ -146,7 +146,7 @@ def power(
     host: Annotated[str, typer.Argument(help="One of its hosts.")],
     state: Annotated[Literal["on", "off"], typer.Argument(help="Plug the cord in, or pull it.")],
 ) -> int:
-    """Pull a host's power cord, behind the back of its power unit, or plug it in again."""
+    """Cut or restore the power of a twin's host without its power unit, as by its cord."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     ask({"do": "power", "host": host, "on": state == "on"})
@@ -155,16 +155,16 @@ def power(
 
 
 def named_lab(name: str, twin: str = "", overrides: Sequence[str] = ()) -> tuple[Lab, Path]:
-    """Return the lab of a command, with what is set of it on the command line, and its file."""
+    """Return the lab of a command with its overrides from the command line, and its file."""
     file = chosen_lab(name, twin)
     _, theirs = split_overrides(overrides)
     return load_lab(file, theirs), file
 
 
 def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
-    """Run this same command line again inside a twin; return its exit code.
+    """Run this same command line inside a twin; return its exit code.
 
-    `twin` is the name of one that is up, or NEW_TWIN for one that lives as long as the command.
+    `twin` is the name of a running twin, or NEW_TWIN for one that is started for this command only.
     """
     command = this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
@@ -212,7 +212,7 @@ def _check_lab(theirs: str, file: str, lab: Lab) -> None:
 
 
 def check_rate(lab: Lab) -> None:
-    """Refuse a lab whose lines this twin was not made with: its record would name another rate."""
+    """Raise UsageError for a lab whose link rate differs from that of the running twin."""
     made_with = ask({"do": "describe"})["rate"]
     if made_with != lab.twin.rate:
         made, wanted = (RATE.format(rate) for rate in (made_with, lab.twin.rate))
@@ -223,32 +223,32 @@ def check_rate(lab: Lab) -> None:
 
 
 class CurrentTwin:
-    """The twin that this process is in, as a run inside it uses it."""
+    """The twin in which this process runs, with the operations that a run needs."""
 
     @property
     def processes(self) -> Path:
-        """Return the /proc in which the processes of the twin and its hosts are seen."""
+        """Return the /proc directory that shows the processes of the twin and its hosts."""
         return PROCESSES
 
     def settings_of(self, lab: Lab) -> dict[str, Any]:
-        """Return what the twin of a lab is to be tuned to."""
+        """Return the settings that the twin of a lab should have."""
         return settings_of(lab)
 
     def tuning(self) -> dict[str, Any]:
-        """Return what the twin is tuned to now."""
+        """Return the present settings of the twin."""
         settings: dict[str, Any] = ask({"do": "tuning"})
         return settings
 
     def tune(self, settings: Mapping[str, Any]) -> None:
-        """Tune the running twin."""
+        """Change the settings of the running twin."""
         ask({"do": "tune", "settings": settings})
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
-        """Have a far end simulate the fault `name`, within a scope."""
+        """Make a far end simulate the fault `name`, within a scope."""
         ask({"do": "fault", "instrument": instrument, "fault": name, "scope": scope})
 
     def clear(self, instrument: str, name: str) -> None:
-        """End a fault; harmless when there is none."""
+        """Clear a fault of a far end; do nothing when it is not active."""
         ask({"do": "clear", "instrument": instrument, "fault": name})
 
     def struck(self, instrument: str, name: str) -> int:
@@ -262,7 +262,7 @@ class CurrentTwin:
         return found
 
     def known_faults(self, instrument: str) -> list[str]:
-        """Return the faults that a far end knows."""
+        """Return the faults that a far end can simulate."""
         known: list[str] = ask({"do": "known-faults", "instrument": instrument})
         return known
 
@@ -273,7 +273,7 @@ def command_line() -> str:
 
 
 def this_command() -> list[str]:
-    """Return this command line, to be run inside a twin: without `--twin` and its name."""
+    """Return this command line for use inside a twin: without `--twin` and its name."""
     kept: list[str] = []
     skip = False
     for word in with_bare_options(sys.argv[1:]):

@@ -1,4 +1,4 @@
-"""`testbed doctor LAB --wiring`: the check of the fibres, recorded like a run."""
+"""`testbed doctor LAB --wiring`: check the fibres of a lab; the check is recorded like a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
 
 
 def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
-    """Light one circuit after the other and print what was found of every port's fibres."""
+    """Light one circuit after the other and print the findings for every port's fibres."""
     if not lab.wiring():
         raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
     directory, log, facts = open_check(lab, results, "wiring")
@@ -68,9 +68,9 @@ class _Screen:
         self._written = now()
 
     def say_what_is_lit(self, event: Event) -> None:
-        """Say which circuit is being tried: in one line that the next one replaces, on a terminal.
+        """Show which circuit is being tried; on a terminal in one line that the next call overwrites.
 
-        Elsewhere a line is written only when nothing else was for a while.
+        Elsewhere, print a line only after `_SILENCE` seconds without output.
         """
         if event.kind != "fabric.change" or not event.data["circuits"]:
             return
@@ -82,12 +82,12 @@ class _Screen:
             self._written = now()
 
     def show(self, finding: PortFinding) -> None:
-        """Print what was found of a port's fibres."""
+        """Print the finding for one port's fibres."""
         self._written = now()
         if self._is_terminal:
             self._lit.write(f"\r{_CLEAR}")
         self._found.write(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
 
     def catch_up(self) -> None:
-        """Wait until all findings are written, now that nothing is lit."""
+        """Wait until all findings are written, once no circuit is lit."""
         self._found.flush(None)

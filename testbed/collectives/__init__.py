@@ -1,4 +1,4 @@
-"""Communication on paper: collectives as schedules, their verifier and their cost.
+"""Collectives as schedules of sends, with a verifier and a cost model.
 
-Pure: no clock, no files, no threads. Schedules are run by ranks on hosts, never by anything here.
+Pure: no clock, no files, no threads. Ranks on hosts carry schedules out; no code here does.
 """

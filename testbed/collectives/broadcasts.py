@@ -1,4 +1,4 @@
-"""Schedules that carry one rank's buffer to others: to all, or along a chain."""
+"""Schedules that send one rank's buffer to other ranks: to all, or along a chain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.collectives.schedule import Round, Schedule, Send
 
 
 def broadcast(ranks: int, root: int = 0) -> Schedule:
-    """Return the broadcast of the whole buffer in ceil(log2 n) rounds; all who have it send it."""
+    """Return the broadcast of the whole buffer in ceil(log2 n) rounds (a binomial tree)."""
     if not 0 <= root < ranks:
         raise ValueError(f"rank {root} is none of {ranks} to broadcast from")
     order = [(root + rank) % ranks for rank in range(ranks)]
@@ -18,7 +18,7 @@ def broadcast(ranks: int, root: int = 0) -> Schedule:
 
 
 def spread(order: Sequence[int], holders: int, chunks: int) -> tuple[Round, ...]:
-    """Return the rounds that carry all chunks from the first `holders` ranks of an order to all."""
+    """Return the rounds that send all chunks from the first `holders` ranks of an order to all."""
     members = np.array(order, np.int32)
     rounds = []
     while holders < len(members):
@@ -30,9 +30,10 @@ def spread(order: Sequence[int], holders: int, chunks: int) -> tuple[Round, ...]
 
 
 def chain(ranks: int, chunks: int = 1) -> Schedule:
-    """Return the path from rank 0 through all others to the last, each chunk a round behind.
+    """Return the forwarding of a buffer from rank 0 through all others to the last rank.
 
-    It takes n - 2 + chunks rounds: what forwarding over n - 1 circuits costs.
+    Each chunk is one round behind the one before, so it takes n - 2 + chunks rounds: the cost of
+    forwarding over n - 1 circuits.
     """
     rounds = [
         Round.of(

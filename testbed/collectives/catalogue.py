@@ -1,7 +1,8 @@
-"""Every AllReduce by its name.
+"""The available AllReduce algorithms by name.
 
-Halving-doubling off powers of two is there twice: `rhd` is by 3-2 elimination, as in papers, and
-never slower than the fold by the cost model; that one needs a single port of each rank.
+There are two forms of halving-doubling for numbers of ranks that are no power of two: `rhd` uses
+3-2 elimination, as in papers, and is never slower than the fold by the cost model; the fold needs a
+single port of each rank.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
 def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -> Schedule:
-    """Return an AllReduce; only direct and stragglar heed who comes late, the last rank if unnamed.
+    """Return the schedule of an AllReduce algorithm; `straggler` is the rank expected last.
 
-    Raise ValueError for a number of ranks that the algorithm cannot serve.
+    Only `direct` and `stragglar` use it; by default it is the last rank. Raise ValueError for a
+    number of ranks that the algorithm does not support.
     """
     match algorithm:
         case "ring":
@@ -36,9 +38,9 @@ def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -
 
 
 def candidates(ranks: int, straggler: int | None = None) -> tuple[Schedule, ...]:
-    """Return every AllReduce that serves so many ranks, to choose from by `cost`.
+    """Return every AllReduce for this number of ranks, to choose from by `cost`.
 
-    The fold is none: `rhd` takes as many rounds and no more bytes.
+    The fold is left out: `rhd` takes as many rounds and no more bytes.
     """
     unfit = {"fold", "stragglar"} if ranks % 2 else {"fold"}
     fit = [name for name in ALGORITHMS if name not in unfit]

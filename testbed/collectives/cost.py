@@ -1,7 +1,7 @@
-"""What a schedule costs by the α-β model, with switches that re-point and ranks that are late.
+"""The cost of a schedule by the α-β model, with reconfigured circuits and late ranks.
 
-A round takes α and the time of its largest message, and begins when the one before has ended
-everywhere, its circuits are lit, and its own ranks are there. Circuits of earlier rounds stay lit
+A round takes α and the time of its largest message, and begins when the round before has ended at
+all ranks, its circuits are lit, and its ranks have arrived. Circuits of earlier rounds stay lit
 until one of their ends is needed for another.
 """
 
@@ -19,9 +19,9 @@ from testbed.collectives.schedule import Pair, Round, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """What messages cost: α seconds each, β seconds per byte, δ seconds to re-point a switch.
+    """The cost of messages: α seconds each, β seconds per byte, δ seconds to re-point a switch.
 
-    A fabric of packets has a `reconfiguration` of 0. Raise ValueError for what is below 0.
+    On a packet switch `reconfiguration` is 0. Raise ValueError for a negative number.
     """
 
     alpha: float
@@ -43,7 +43,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a collective takes, in seconds from the moment that the first ranks are ready."""
+    """The time of a collective, in seconds from the instant when the first ranks are ready."""
 
     total: float
     exposed: float
@@ -57,11 +57,12 @@ class Cost:
 def cost(
     schedule: Schedule, size: int, links: Links, late: Mapping[int, float] | None = None
 ) -> Cost:
-    """Return what a schedule takes for buffers of `size` bytes, of an all-to-all for all ranks.
+    """Return the time that a schedule takes for buffers of `size` bytes.
 
-    `late` says which ranks arrive after the others, and by how many seconds. No circuit is lit
-    before; where re-pointing costs nothing, it is not counted. Raise ValueError for a size below 0,
-    ranks that there are not, delays that are none, and a round without sends.
+    In an all-to-all, `size` is the data of one rank for all ranks. `late` maps late ranks to the
+    seconds by which they arrive after the others. No circuit is lit at the beginning;
+    reconfigurations that cost nothing are not counted. Raise ValueError for a negative size, an
+    unknown rank, an invalid delay, and a round without sends.
     """
     arrivals = arrivals_of(schedule, late)
     timed = list(_timed(schedule, size, links))
@@ -77,7 +78,7 @@ def cost(
 
 
 def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
-    """Return the bytes that the busiest rank sends of buffers of `size`, from a round on."""
+    """Return the bytes that the busiest rank sends from round `since` on."""
     sent = np.zeros(schedule.ranks, np.int64)
     for step in schedule.rounds[since:]:
         np.add.at(sent, step.source, sizes_of(schedule, step, size))
@@ -85,9 +86,10 @@ def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
 
 
 def critical_delay(schedule: Schedule, other: Schedule, size: int, links: Links) -> float:
-    """Return by how much the straggler must be late for a schedule to be faster than another.
+    """Return by how many seconds the straggler must be late for a schedule to beat another.
 
-    0 where it always is, infinity where it never is. Both wait for the straggler of `schedule`.
+    The result is 0 where the schedule is always faster, infinity where it never is. Both schedules
+    wait for the straggler of `schedule`.
     """
     straggler = schedule.straggler
     if straggler is None:
@@ -133,10 +135,10 @@ def _timed(schedule: Schedule, size: int, links: Links) -> Iterator[Timed]:
 
 
 def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64]:
-    """Return the bytes of each send of a round, where the first chunks are longer by one.
+    """Return the bytes of each send of a round; the first chunks are longer by one element.
 
-    `size` is what a rank has: all chunks, but of an all-to-all the n that are its own. Raise
-    ValueError where no rank sends, and for a size below 0.
+    `size` is the size of one rank's buffer: all chunks, or in an all-to-all the n chunks of that
+    rank. Raise ValueError where no rank sends, and for a negative size.
     """
     if not len(step):
         raise ValueError(f"{schedule.name} has a round in which no rank sends anything")
@@ -154,7 +156,7 @@ def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64
 
 
 def arrivals_of(schedule: Schedule, late: Mapping[int, float] | None) -> npt.NDArray[np.float64]:
-    """Return when each rank arrives; raise ValueError for who or what no delay can be."""
+    """Return when each rank arrives; raise ValueError for an unknown rank or an invalid delay."""
     arrivals = np.zeros(schedule.ranks)
     for rank, delay in (late or {}).items():
         if not 0 <= rank < schedule.ranks:

@@ -1,4 +1,4 @@
-"""All-to-all: every rank has something else for every other, exchanged in pairs."""
+"""All-to-all schedules: every rank has different data for every other rank."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from testbed.collectives.schedule import Round, Schedule
 
 
 def all_to_all(ranks: int) -> Schedule:
-    """Return the exchange of every pair in n - 1 matchings for an even n, in n for an odd one.
+    """Return the pairwise exchange: n - 1 matchings for an even number of ranks, n for an odd.
 
-    Chunk `source * n + destination` is what one rank has for another; a rank needs room only for
-    those that it sends or receives. The matchings are the rounds of a round-robin tournament, a
-    1-factorisation of the complete graph: one stays where it is, the others move round it. With an
-    odd number, who meets the one that is missing pauses.
+    Chunk `source * n + destination` is the data of one rank for another; a rank stores only the
+    chunks that it sends or receives. The matchings are the rounds of a round-robin tournament, a
+    1-factorisation of the complete graph (circle method). For an odd number one rank pauses in each
+    round.
     """
     rounds = []
     for pairs in one_factorisation(ranks + ranks % 2):

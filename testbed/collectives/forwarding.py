@@ -1,7 +1,6 @@
-"""Schedules over circuits that are lit: what to do where none leads to the receiver of a send.
+"""Route the sends of a schedule over lit circuits, forwarding from rank to rank.
 
-Ranks forward, switches do not: what passes through a rank is received whole and sent on in a later
-round.
+A rank on the path receives a message completely and sends it on in a later round.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from testbed.collectives.schedule import Pair, Round, Schedule, Send
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One circuit of the path of a send; `message` is the number of the send in its schedule.
+    """One circuit on the path of a send; `message` is the index of the send in its schedule.
 
-    A rank on the path holds what it passes on apart from its own chunks.
+    A rank on the path keeps forwarded data apart from its own chunks.
     """
 
     send: Send
@@ -31,7 +30,7 @@ class Hop:
 
     @property
     def row(self) -> list[Any]:
-        """Return it as plain data: a send, then what the source passes on, what is only held."""
+        """Return the hop as a list: its send, then the message it forwards and the one it holds."""
         send = self.send
         passed_on = None if self.source == send.source else self.message
         held = None if self.destination == send.destination else self.message
@@ -41,13 +40,13 @@ class Hop:
 
 @dataclass(frozen=True)
 class Forwarded:
-    """A schedule over circuits that stay: each of its rounds is one or more rounds of hops."""
+    """A schedule over fixed circuits: each round of it takes one or more rounds of hops."""
 
     schedule: Schedule
     rounds: tuple[tuple[Hop, ...], ...]
 
     def as_sends(self) -> Schedule:
-        """Return a schedule of the same messages, which costs what this one does."""
+        """Return a schedule of the same messages, with the same cost."""
         return replace(
             self.schedule,
             rounds=tuple(
@@ -60,7 +59,7 @@ class Forwarded:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data for ranks: what `schedule.to_json` says, with hops for sends."""
+        """Return the schedule as plain data for ranks, with hops in place of sends."""
         return {
             "name": f"{self.schedule.name}-forwarded",
             "ranks": self.schedule.ranks,
@@ -70,12 +69,12 @@ class Forwarded:
 
 
 def forwarded(schedule: Schedule, lit: Iterable[Pair]) -> Forwarded:
-    """Return any schedule over lit circuits only; ranks hold what is not theirs until the next hop.
+    """Return a schedule that carries the given one out over lit circuits only.
 
-    A round is over before the next begins. Within it nothing arrives at its destination before all
-    that must be forwarded has left its source: it could be added to what has yet to be sent. Of
-    paths of equal length the one is taken whose ranks have least to do. Raise ValueError where
-    none leads.
+    Ranks on a path hold forwarded data until the next hop. A round ends before the next begins.
+    Within a round nothing arrives at its destination before all forwarded data has left its source,
+    since it could be added to data that is still to be sent. Of paths of equal length the one with
+    the least loaded ranks is taken. Raise ValueError where no path exists.
     """
     neighbours = _neighbours(lit)
     rounds: list[tuple[Hop, ...]] = []

@@ -26,7 +26,7 @@ def groups(mesh: Mesh) -> dict[str, tuple[Group, ...]]:
 
 
 def groups_over(mesh: Mesh, dimensions: Collection[str]) -> tuple[Group, ...]:
-    """Return the groups of ranks that differ in these dimensions alone, by their lowest rank.
+    """Return the groups of ranks that differ in the given dimensions only, by lowest rank.
 
     Several dimensions make what DeviceMesh calls a flattened submesh, such as experts over data
     and tensor ranks; ranks are in the order of the mesh, whichever dimension is named first. Raise
@@ -43,7 +43,7 @@ def groups_over(mesh: Mesh, dimensions: Collection[str]) -> tuple[Group, ...]:
 
 
 def ranks_of(mesh: Mesh) -> int:
-    """Return how many ranks a mesh has; raise ValueError as `groups` does."""
+    """Return the number of ranks of a mesh; raise ValueError for an invalid mesh."""
     if not mesh:
         raise ValueError("a mesh has at least one dimension")
     for dimension, size in mesh.items():

@@ -1,8 +1,8 @@
-"""AllReduce by recursive halving and doubling (Rabenseifner, 2004): few rounds, least bytes.
+"""AllReduce by recursive halving and doubling (Rabenseifner, 2004).
 
 For powers of two partners are 1, 2, 4, … ranks apart, so every round is a matching that joins all
-ranks in pairs. For other numbers there are two ways to be rid of the ranks beyond a power of two:
-3-2 elimination, which is what papers compare with, and the fold, which many libraries do.
+ranks in pairs. For other numbers there are two ways to eliminate the ranks beyond a power of two:
+3-2 elimination, with which papers compare, and the fold, which many libraries use.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from testbed.collectives.schedule import Numbers, Operation, Round, Schedule, Se
 
 
 def halving_doubling(ranks: int) -> Schedule:
-    """Return the AllReduce in 2 ceil(log2 n) rounds.
+    """Return the AllReduce by halving and doubling, in 2 ceil(log2 n) rounds.
 
-    For a power of two they are of (n - 1) / n of the buffer in all, twice. For other numbers, by
-    3-2 elimination (Rabenseifner and Träff, 2004), they are of 1 - 1 / 2^floor(log2 n) + 1 / 2^k,
-    twice, where 2^(k - 1) is the greatest power that divides n: for an odd n as published, for an
-    even one less, because the first halves then come out even.
+    For a power of two each half sends (n - 1) / n of the buffer in total. For other numbers, by 3-2
+    elimination (Rabenseifner and Träff, 2004), each half sends 1 - 1 / 2^floor(log2 n) + 1 / 2^k of
+    it, where 2^(k - 1) is the greatest power of two that divides n: as published for an odd n, less
+    for an even one, because the first halvings then need no elimination.
     """
     power = _greatest_power("halving-doubling", ranks)
     rounds = _among_power(power) if ranks == power else _by_elimination(ranks, power)
@@ -28,9 +28,10 @@ def halving_doubling(ranks: int) -> Schedule:
 
 
 def folded_halving_doubling(ranks: int) -> Schedule:
-    """Return the AllReduce whose ranks above a power of two hand their buffer to a partner first.
+    """Return the AllReduce whose ranks above a power of two send their buffer to a partner first.
 
-    They are given the result in the end: two rounds of the whole buffer beside 2 floor(log2 n).
+    They receive the result at the end: two rounds of the whole buffer besides 2 floor(log2 n)
+    rounds.
     """
     power = _greatest_power("the fold", ranks)
     rounds = _among_power(power)

@@ -1,9 +1,9 @@
-"""What a schedule costs by the α-β model where ranks wait for their peers only.
+"""The cost of a schedule by the α-β model when ranks wait for their peers only.
 
-In `cost` a round begins when the one before has ended everywhere. Ranks on hosts go on as soon as
-they can: one sends when it is through with what it has sent and received before, and receives the
-next message when it has received the one before, also while it still sends. Where all ranks have as
-much to do in every round, that is the same, but for the credit that a line has after a pause.
+In `cost` a round begins when the one before has ended at all ranks. Ranks on hosts go on as soon as
+they can: a rank sends once its earlier sends and receives are done, and receives the next message
+once it has received the one before, also while it still sends. Where all ranks have equal work in
+every round, both models agree, except for the burst that a rate limiter lets pass after a pause.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def seconds_at_own_pace(
     late: Mapping[int, float] | None = None,
     changes: Collection[int] = (),
 ) -> tuple[float, float]:
-    """Return what buffers of `size` bytes take in all, and from when the last rank has arrived.
+    """Return the total time of a schedule, and its time since the last rank's arrival.
 
-    `late` is by how many seconds ranks arrive after the others. `changes` names the rounds that the
-    switch is re-pointed for: that begins when all are through that act between the change before
-    and the next one.
+    `size` is in bytes. `late` maps ranks to the seconds by which they arrive after the others.
+    `changes` are the rounds before which the switch is re-pointed: that begins when all ranks that
+    act between the previous change and the next one are done.
     """
     sends = arrivals_of(schedule, late)
     receives, arrived = sends.copy(), float(sends.max())

@@ -1,6 +1,6 @@
-"""Which circuits a schedule needs when, on a switch whose hosts have a few ports each.
+"""Which circuits a schedule needs in which round, on a switch with a few ports per host.
 
-A circuit that is lit stays until one of its ports is needed for another one.
+A lit circuit stays until one of its ports is needed for another circuit.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Joint = tuple[End, End]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Rounds in a row, from `first` up to `behind`, over circuits that are the same for all."""
+    """Consecutive rounds, from `first` up to but not including `behind`, with the same circuits."""
 
     first: int
     behind: int
     circuits: frozenset[Joint]
 
     def of(self, schedule: Schedule) -> Schedule:
-        """Return these rounds alone."""
+        """Return the schedule of these rounds alone."""
         return replace(schedule, rounds=schedule.rounds[self.first : self.behind])
 
 
@@ -47,10 +47,11 @@ def pair_of(circuit: Joint) -> Pair:
 
 
 def stages(schedule: Schedule, lit: Iterable[Joint], ports: int = 2) -> tuple[Stage, ...]:
-    """Return the stages of a schedule that finds some circuits lit; the switch moves between them.
+    """Return the stages of a schedule; the switch is re-pointed between stages.
 
-    It also moves before the first one unless that is content with what is lit. A rank gives up the
-    circuit that it needs again last, or never. Raise ValueError where a round needs more ports.
+    `lit` are the circuits at the beginning; it is re-pointed before the first stage too unless they
+    suffice. A rank gives up the circuit whose next use is farthest away. Raise ValueError where a
+    round needs more ports.
     """
     now, found = frozenset(lit), [Stage(0, 0, frozenset(lit))]
     for number, step in enumerate(schedule.rounds):
@@ -63,7 +64,7 @@ def stages(schedule: Schedule, lit: Iterable[Joint], ports: int = 2) -> tuple[St
 
 
 def changes(found: Iterable[Stage], lit: Iterable[Joint]) -> tuple[int, ...]:
-    """Return the rounds that the switch is re-pointed for."""
+    """Return the rounds before which the switch is re-pointed."""
     before, rounds = frozenset(lit), []
     for stage in found:
         if stage.circuits != before:

@@ -32,7 +32,7 @@ def all_gather(ranks: int) -> Schedule:
 
 
 def around(members: Sequence[int], operation: Operation) -> tuple[Round, ...]:
-    """Return the rounds that reduce chunk i at the i-th member, or spread it from there."""
+    """Return the rounds that reduce chunk i at the i-th member, or distribute it from there."""
     count = len(members)
     if count < 2:
         return ()

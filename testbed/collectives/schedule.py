@@ -1,8 +1,9 @@
-"""A collective as plain data: rounds of sends, of which each rank has at most one either way.
+"""A collective as plain data: rounds of sends between ranks.
 
-A rank talks to at most one peer to send and one to receive in a round, so the pairs of a round are
-also what a circuit switch has to join. All sends of a round read what their source held when the
-round began: a rank that sends a chunk and receives the same one must keep its own until it is out.
+In a round, a rank sends to at most one peer and receives from at most one, so the pairs of a round
+are also the circuits that a switch has to make. All sends of a round read the data of their source
+at the beginning of the round: a rank that sends a chunk and receives the same one must keep its own
+until it is sent.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`count` chunks from `chunk` on, from one rank to another."""
+    """The transfer of `count` chunks, from chunk `chunk` on, from one rank to another."""
 
     source: int
     destination: int
@@ -39,7 +40,7 @@ class Send:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The sends of a round, column by column; iterate to see them one by one.
+    """The sends of a round, as columns; iterate to get them one by one.
 
     Columns may be shared between rounds and must not be written to.
     """
@@ -52,7 +53,7 @@ class Round:
 
     @classmethod
     def of(cls, sends: Iterable[Send]) -> Round:
-        """Return the round of these sends."""
+        """Return the round with these sends."""
         rows = [
             (send.source, send.destination, send.chunk, send.count, send.operation == "reduce")
             for send in sends
@@ -64,7 +65,7 @@ class Round:
     def alike(
         cls, source: Numbers, destination: Numbers, chunk: Numbers, operation: Operation, count: int
     ) -> Round:
-        """Return a round whose sends all carry `count` chunks for the same operation."""
+        """Return a round in which all sends carry `count` chunks for the same operation."""
         counts = np.broadcast_to(np.int32(count), source.shape)
         reduces = np.broadcast_to(np.bool_(operation == "reduce"), source.shape)
         return cls(source, destination, chunk, counts, reduces)
@@ -87,7 +88,7 @@ class Round:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Return which ranks talk to each other, in order.
+        """Return the pairs of ranks that exchange data in the round, in order.
 
         They are a matching of the ranks unless one sends to a rank and receives from another, which
         takes two ports of its host.
@@ -98,11 +99,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A collective in rounds, over `ranks` buffers that are each cut into `chunks`.
+    """A collective as rounds of sends, over `ranks` buffers that are each cut into `chunks`.
 
-    `straggler` is the rank that a schedule expects last: rounds without it come first, and from
-    its first one on every rank has one peer a round. `root` is the rank a broadcast starts from. A
-    chain goes from rank 0 to the last one. Raise ValueError for numbers that no schedule has.
+    `straggler` is the rank that the schedule expects to arrive last: rounds without it come first,
+    and from its first round on every rank has one peer in a round. `root` is the rank where a
+    broadcast starts. A chain goes from rank 0 to the last one. Raise ValueError for invalid
+    numbers.
     """
 
     name: str
@@ -114,7 +116,7 @@ class Schedule:
     root: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no collective, has no ranks or no chunks, or names a rank that is none."""
+        """Refuse an unknown collective, no ranks, no chunks, and a rank out of range."""
         if self.collective not in get_args(Collective):
             raise ValueError(f"{self.collective!r} is no collective")
         for what, count in (("rank", self.ranks), ("chunk", self.chunks)):
@@ -128,7 +130,7 @@ class Schedule:
 
     @property
     def early(self) -> int:
-        """Return how many rounds come before the first that the straggler is in."""
+        """Return how many rounds come before the first round of the straggler."""
         for number, step in enumerate(self.rounds):
             if ((step.source == self.straggler) | (step.destination == self.straggler)).any():
                 return number
@@ -138,8 +140,7 @@ class Schedule:
 def chunk_bounds(size: int, chunks: int) -> list[tuple[int, int]]:
     """Cut `size` elements into `chunks`; the first ones are longer by at most one element.
 
-    With fewer elements than chunks the last chunks are empty; they are sent all the same, as
-    nothing.
+    With fewer elements than chunks the last chunks are empty; they are sent as empty messages.
     """
     short, longer = divmod(size, chunks)
     starts = [short * chunk + min(chunk, longer) for chunk in range(chunks + 1)]
@@ -163,7 +164,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> Schedule:
-    """Return the schedule that `to_json` wrote; raise ValueError for what is none."""
+    """Return the schedule that `to_json` wrote; raise ValueError for any other data."""
     if missing := [key for key in _KEYS if key not in data]:
         raise ValueError(f"a schedule without {' and '.join(missing)} is none")
     name, collective, ranks, chunks, straggler, root, _ = (data[key] for key in _KEYS)

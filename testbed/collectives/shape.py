@@ -1,4 +1,4 @@
-"""What is wrong with a schedule as it stands, before anything of it is carried out."""
+"""Find malformed rounds of a schedule, before any of it is carried out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Trouble = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a schedule, and in which round; None is the end."""
+    """A problem of a schedule, and its round; None stands for the end of the schedule."""
 
     trouble: Trouble
     round: int | None
@@ -35,7 +35,7 @@ class Problem:
 
 
 def misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
-    """Return the sends of a round that are none, or that there are none in it."""
+    """Return the malformed sends of a round, or that the round has no sends."""
     if not len(step):
         return [Problem("shape", number, "no rank sends anything")]
     ranks, chunks = schedule.ranks, schedule.chunks
@@ -50,7 +50,7 @@ def misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
 
 
 def conflicts(number: int, step: Round) -> list[Problem]:
-    """Return which ranks send or receive twice in a round."""
+    """Return the ranks that send twice or receive twice in a round."""
     found = []
     for ends, does in ((step.source, "sends"), (step.destination, "receives")):
         uses = np.bincount(ends)
@@ -62,10 +62,10 @@ def conflicts(number: int, step: Round) -> list[Problem]:
 
 
 def straggler_violations(schedule: Schedule, early: int, number: int, step: Round) -> list[Problem]:
-    """Return where a schedule that expects a straggler does not do what that means.
+    """Return where a schedule breaks the rules for schedules that expect a straggler.
 
-    It begins with `early` rounds without that rank, unless there are but two; from its arrival on
-    each rank has one peer a round.
+    Such a schedule begins with `early` rounds without the straggler, unless there are only two
+    ranks; from the straggler's arrival on each rank has one peer in a round.
     """
     if schedule.straggler is None:
         return []

@@ -1,8 +1,8 @@
-"""AllReduce that starts before its straggler arrives: StragglAR, and the direct way beside it.
+"""AllReduce that starts before the straggler arrives: StragglAR, and the direct algorithm.
 
 Both let the other n - 1 ranks reduce among themselves while they wait. After Devraj et al.,
-"Efficient AllReduce with Stragglers" (arXiv 2505.23523). Written for the straggler as the last
-rank; any other swaps places with it.
+"Efficient AllReduce with Stragglers" (arXiv 2505.23523). The code assumes that the straggler is the
+last rank; another straggler swaps its number with the last rank.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from testbed.collectives.stragglar_even import gossip_by_matching
 
 
 def stragglar(ranks: int, straggler: int | None = None) -> Schedule:
-    """Return StragglAR for an even number of ranks; the straggler is the last one unless named.
+    """Return StragglAR for an even number of ranks; the default straggler is the last rank.
 
     n - 2 rounds of ReduceScatter among the others come first, then n - 2 + log2 n rounds for a
     power of two, a few more for other even numbers. The buffer is cut into n - 1 chunks.
@@ -34,8 +34,8 @@ def stragglar(ranks: int, straggler: int | None = None) -> Schedule:
 def direct(ranks: int, straggler: int | None = None) -> Schedule:
     """Return the AllReduce whose straggler adds its whole buffer to the sum of all others.
 
-    The others bring their sum together at one rank; the straggler and that one exchange; both
-    spread the result: ceil(log2 n) rounds of the whole buffer.
+    The others reduce to one rank; the straggler and that rank exchange buffers; both broadcast the
+    result: ceil(log2 n) rounds of the whole buffer.
     """
     if ranks < 2:
         raise ValueError(f"{ranks} ranks have no straggler among them")
@@ -80,10 +80,10 @@ def _with_straggler(
 def gossip_of_power(ranks: int) -> list[Round]:
     """Return the rounds from the straggler's arrival on, for a power of two.
 
-    In round t rank t completes chunk t with the straggler. Meanwhile the others are in L = log2 n
-    groups by the newest complete chunk they hold, of 1, 2, 4, … ranks from the newest to the oldest
-    chunk t - L. Half of them hold the oldest; each of these meets one of the rest: the oldest chunk
-    is then everywhere, and each of the newer ones at twice as many ranks.
+    In round t rank t completes chunk t with the straggler. Meanwhile the others form L = log2 n
+    groups by the newest complete chunk that they hold, of 1, 2, 4, … ranks from the newest to the
+    oldest chunk t - L. Half of them hold the oldest; each of these exchanges with a rank of another
+    group: then all ranks hold the oldest chunk, and twice as many as before hold each newer one.
     """
     exponent = ranks.bit_length() - 1
     newest = np.full(ranks, -1, np.int32)

@@ -1,11 +1,12 @@
-"""StragglAR for even numbers of ranks that are no power of two: a matching for every round.
+"""StragglAR for even numbers of ranks that are no power of two, by one matching per round.
 
-The groups of a power of two do not come out even, so each round is a matching of greatest weight
-among the ranks that are free (Edmonds' algorithm, from rustworkx). The rule for who may be given
-what before it meets the straggler is that of the authors; the weights are not: exchanges count
-twice, one-way sends once, and of these the matching prefers to spread the newest chunks, to ranks
-that hold no other new one. Each rank can double one chunk in a round: one that holds two new ones
-keeps one of them back. Chance decides among equals, so that some tries come out shorter.
+The groups that a power of two allows have unequal sizes here, so each round is a matching of
+maximum weight among the free ranks (Edmonds' algorithm, from rustworkx). The rule which chunks a
+rank may receive before it meets the straggler is that of the authors; the weights are not:
+exchanges count twice, one-way sends once, and among these the matching prefers to spread the newest
+chunks, to ranks that hold no other new one. Each rank can send one chunk in a round, so one that
+holds two new ones delays one of them. Ties are broken at random, so that some tries need fewer
+rounds.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ round since its chunk was completed; and the most that chance adds to a pair."""
 
 
 def fewest_rounds(ranks: int) -> int:
-    """Return n - 2 + ceil(log2 n): no schedule takes fewer rounds once the straggler is there.
+    """Return n - 2 + ceil(log2 n), the least number of rounds from the straggler's arrival on.
 
-    It gives one of its n - 1 chunks in a round. The last of them is then at two ranks, and at twice
-    as many after each further round.
+    The straggler sends one of its n - 1 chunks in a round. Its last chunk is then at two ranks, and
+    at twice as many after each further round.
     """
     return ranks - 2 + (ranks - 1).bit_length()
 
 
 def gossip_by_matching(ranks: int) -> list[Round]:
-    """Return the rounds from the straggler's arrival on: of `TRIES`, the first of fewest rounds."""
+    """Return the rounds from the straggler's arrival on; the shortest result of `TRIES` tries."""
     best = _tried(ranks, 0)
     for seed in range(1, TRIES):
         if len(best) == fewest_rounds(ranks):
@@ -127,7 +128,7 @@ class _Offers:
         return cls(useful, spreading[place], np.where(useful, _SEND - loss, 0))
 
     def matched(self, allowed: Flags, chance: np.random.Generator) -> list[Send]:
-        """Return the sends of a matching of greatest worth, of as many pairs as possible."""
+        """Return the sends of a matching of greatest weight among those with the most pairs."""
         ranks = len(allowed)
         one, other = np.nonzero(np.triu(allowed & _either_way(self.useful), 1))
         worth = self.worth[one, other] + self.worth[other, one]

@@ -1,17 +1,17 @@
-"""Say whether a schedule does what it claims, by carrying it out on symbols.
+"""Verify a schedule by carrying it out on symbolic contributions.
 
-Knows nothing of how schedules are made. What a rank holds of a chunk is the set of ranks whose
-contribution is in it: a reduce must join sets that have nothing in common, a copy must bring
-something, and in the end every rank that is to have a chunk must have it from all. A second pass,
-backwards, finds sends whose outcome no rank uses.
+The verifier is independent of the code that makes schedules. It tracks, for each rank and chunk,
+the set of ranks whose contribution is included: a reduce must join disjoint sets, a copy must add a
+contribution, and in the end every rank that needs a chunk must have all contributions to it. A
+second pass, backwards, finds sends whose outcome no rank uses.
 
-In a schedule without problems no send can be left out. What it brings reaches a rank that needs
-it, on a path without copies in its place. All that joins it on this path has nothing in common with
-it, so did not come from it and is the same without it: in the end it would be missing.
+In a schedule without problems no send can be left out. Its data reaches a rank that needs it, on a
+path on which no copy replaces it. All sets that are joined to it on this path are disjoint from it,
+so they do not depend on the send: without it the contribution would be missing at the end.
 
 Sets are exact up to 512 ranks, and while they fit in 256 MiB. Beyond that each contribution is a
-random 64-bit number and a set is the sum of its members, so that a mistake passes with a chance of
-about 1 in 2^64.
+random 64-bit number and a set is the sum of its members, so that an error is missed with a
+probability of about 1 in 2^64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def verify(schedule: Schedule, *, exact: bool | None = None, seed: int = 0) -> None:
-    """Raise ValueError with the first problem of a schedule that has one."""
+    """Raise ValueError with the first problem of a schedule, if it has any."""
     found = problems(schedule, exact=exact, seed=seed)
     if found:
         more = f" (and {len(found) - 1} more there)" if len(found) > 1 else ""
@@ -44,10 +44,10 @@ def verify(schedule: Schedule, *, exact: bool | None = None, seed: int = 0) -> N
 def problems(
     schedule: Schedule, *, exact: bool | None = None, seed: int = 0
 ) -> tuple[Problem, ...]:
-    """Return the problems of the first round that has any, or else of the whole.
+    """Return the problems of the first wrong round, or else those of the end result.
 
-    What follows a wrong round would only repeat it. `exact` chooses sets or fingerprints, `seed`
-    the latter.
+    Rounds after a wrong round are not checked, as they would repeat its problems. `exact` chooses
+    sets, otherwise random fingerprints with this `seed` are used.
     """
     begins, wanted = _task(schedule)
     early = schedule.early
@@ -113,7 +113,7 @@ class _Pieces:
         return cls(source, destination, chunk, np.repeat(step.reduces, count))
 
     def named(self, number: int, wrong: Flags, trouble: Trouble, what: str) -> list[Problem]:
-        """Return a problem for each piece that is wrong."""
+        """Return a problem for each transfer that is marked as wrong."""
         return [
             Problem(
                 trouble,
@@ -153,27 +153,27 @@ class _Holdings(Protocol):
     _held: Words
 
     def of(self, rank: Numbers, chunk: Numbers) -> Words:
-        """Return copies of what these ranks hold: a round reads what was held when it began."""
+        """Return copies of the contributions that these ranks hold of these chunks."""
         return self._held[rank, chunk]
 
     def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
-        """Let these ranks hold this of these chunks."""
+        """Set the contributions that these ranks hold of these chunks."""
         self._held[rank, chunk] = held
 
     def nothing(self, held: Words) -> Flags:
-        """Return where nothing is held."""
+        """Return where no contribution is held."""
 
     def overlap(self, sent: Words, own: Words) -> Flags:
-        """Return where both have a contribution in common, as far as can be told."""
+        """Return where `sent` and `own` have a contribution in common."""
 
     def within(self, sent: Words, own: Words) -> Flags:
-        """Return where `own` has all that `sent` has, as far as can be told."""
+        """Return where `own` includes all contributions of `sent`."""
 
     def joined(self, sent: Words, own: Words, reduces: Flags) -> Words:
-        """Return what a receiver has after a reduce, or after a copy."""
+        """Return the receiver's contributions after a reduce or a copy."""
 
     def complete(self) -> Flags:
-        """Return which rank holds which chunk with all there is of it."""
+        """Return which rank holds all contributions to which chunk."""
 
 
 class _Sets(_Holdings):

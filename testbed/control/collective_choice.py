@@ -1,4 +1,4 @@
-"""Choice of an AllReduce by the cost model, from the arrivals at the latest collectives."""
+"""Choose an AllReduce by the cost model, from the arrivals at the latest collectives."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Choice:
 
     @property
     def gain(self) -> float:
-        """Return the share of a collective's time that it saves."""
+        """Return the share of a collective's time that the choice saves."""
         return 1 - self.expected[self.schedule.name] / self.present
 
     @property
     def because(self) -> str:
-        """Return the reason in words."""
+        """Return the reason for the choice as text."""
         if self.straggler is None:
             return "no rank comes last persistently"
         return f"rank {self.straggler.rank} comes {self.straggler.gap:.3f} s after the others"
 
     def predict(self, step: float) -> dict[str, float]:
-        """Return the expected metrics where a step takes `step` seconds before the change."""
+        """Return the predicted metrics; a step took `step` seconds before the change."""
         share = self.present / step
         return {
             "communication_share": share,
@@ -58,9 +58,9 @@ class Choice:
 def choose(
     arrivals: Sequence[Mapping[int, Instant]], present: Schedule, size: int, links: Links
 ) -> Choice:
-    """Return the AllReduce that should take least, or `present` where it is about as good.
+    """Return the AllReduce with the least predicted time; `present` if about as good.
 
-    `arrivals` are those of all ranks at the latest collectives, of `size` bytes each.
+    `arrivals` are the arrivals of all ranks at the latest collectives, of `size` bytes each.
     """
     found = find_straggler(arrivals)
     straggler = found if found is not None and found.confidence >= CONFIDENT else None

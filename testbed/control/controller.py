@@ -1,9 +1,9 @@
-"""What every controller is: a pure step from an observation to commands, with a time to wake at.
+"""The interface of controllers: a pure step from an observation to commands, and a wake time.
 
-Recovery policies, schedules of circuits and whatever else reacts while jobs run are controllers.
-Each owns scopes, in which no other controller of the same experiment acts, and has at most the
-circuits that it made itself. One executor brings observations, in the order in which their sources
-sent them, and carries commands out; every command that has an outcome gets exactly one.
+Recovery policies, schedules of circuits and all else that reacts while jobs run are controllers.
+Each has scopes, in which no other controller of the same experiment acts, and owns only circuits
+that it made itself. One executor brings observations, in the order in which their sources sent
+them, and carries commands out; every command that has an outcome gets exactly one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from testbed.fabric.circuits import HostPort, Matching
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a controller acts on: who is which rank of a job, or which circuits a job has.
+    """The part of a job that a controller acts on: its membership, or its circuits.
 
     `part` names a rail or a slice of the job; empty, it is all of the job.
     """
@@ -33,7 +33,7 @@ class Scope:
         return f"the {self.of} of job {self.job}{part}"
 
     def overlaps(self, other: Scope) -> bool:
-        """Tell whether two controllers with these scopes could contradict each other."""
+        """Tell whether controllers with these two scopes could contradict each other."""
         parts = self.part == other.part or not (self.part and other.part)
         return self.of == other.of and self.job == other.job and parts
 
@@ -56,11 +56,11 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a controller begins with.
+    """The initial state that a controller begins with.
 
-    `spares` are the hosts that could replace one, `ports` the fabric ports of every host, `fences`
-    those that the lab permits of each host, `circuits` those that this controller owns and finds
-    lit. `now` is in seconds, as all times that a controller gets or returns.
+    `spares` are the hosts that could replace another, `ports` the fabric ports of every host,
+    `fences` the means of fencing that the lab permits for each host, `circuits` the lit circuits
+    that this controller owns. `now` is in seconds, as all times that a controller gets or returns.
     """
 
     now: float
@@ -81,7 +81,7 @@ class TimerExpired:
 
 @dataclass(frozen=True, slots=True)
 class JobObserved:
-    """Something was observed of a job: a report of an agent, or the outcome of a job's command."""
+    """An observation about a job: a report of an agent, or the outcome of a job's command."""
 
     job: str
     what: protocol.Observation
@@ -89,7 +89,7 @@ class JobObserved:
 
 @dataclass(frozen=True, slots=True)
 class MembershipChanged:
-    """Other hosts are the ranks of a job from now on."""
+    """The hosts that run the ranks of a job have changed."""
 
     job: str
     view: JobView
@@ -97,12 +97,12 @@ class MembershipChanged:
 
 @dataclass(frozen=True, slots=True)
 class CircuitsChanged:
-    """The controller's change was made: the circuits read back, and all others are as before."""
+    """The controller's change of circuits was made and read back; all others are as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFailed:
-    """The controller's change was refused, or failed and was rolled back: nothing has changed."""
+    """The controller's change was refused, or failed and was rolled back: no circuit changed."""
 
     reason: str
 
@@ -114,7 +114,7 @@ Observation = TimerExpired | JobObserved | MembershipChanged | CircuitsChanged |
 
 @dataclass(frozen=True, slots=True)
 class ChangeCircuits:
-    """Remove circuits of the controller's own, then add others; all of it or nothing.
+    """Remove circuits that the controller owns, then add others; all of it or nothing.
 
     Its outcome is CircuitsChanged or ChangeFailed.
     """
@@ -125,7 +125,7 @@ class ChangeCircuits:
 
 @dataclass(frozen=True, slots=True)
 class CommandJob:
-    """Do something with a job; its outcomes, if any, are observations of that job."""
+    """Carry out a command on a job; its outcomes, if any, are observations of that job."""
 
     job: str
     what: protocol.Command
@@ -142,26 +142,26 @@ Command = ChangeCircuits | CommandJob | Fail
 
 
 class Controller(Protocol):
-    """A controller, made from its options; states are its own frozen data."""
+    """A controller, made from its options; its states are immutable data of its own."""
 
     @property
     def scopes(self) -> Sequence[Scope]:
-        """Return what it acts on."""
+        """Return the scopes that the controller acts on."""
 
     def begin(self, view: View) -> Any:
-        """Return the first state; raise ValueError where its options do not fit the view."""
+        """Return the first state; raise ValueError where the options do not fit the view."""
 
     def step(
         self, state: Any, now: float, observation: Observation
     ) -> tuple[Any, tuple[Command, ...]]:
-        """Return the next state and what to do."""
+        """Return the next state and the commands to carry out."""
 
     def wake_at(self, state: Any) -> float | None:
-        """Return when it wants a TimerExpired unless something is observed before, or None."""
+        """Return when the controller wants a TimerExpired at the latest, or None."""
 
 
 def overlapping(scopes: Mapping[str, Collection[Scope]]) -> str | None:
-    """Return which two controllers, given by name, act on the same thing, or None."""
+    """Return two controllers, given by name, whose scopes overlap, or None."""
     for (one, mine), (other, theirs) in combinations(scopes.items(), 2):
         for scope in mine:
             if any(scope.overlaps(their) for their in theirs):
@@ -188,7 +188,7 @@ class PolicyController:
     def step(
         self, state: Any, now: float, observation: Observation
     ) -> tuple[Any, tuple[Command, ...]]:
-        """Return the policy's next state, and its commands as those of the job."""
+        """Return the policy's next state, and its commands as commands of the job."""
         match observation:
             case JobObserved(job, what) if job == self._job:
                 state, commands = self._policy.step(state, what)
@@ -196,5 +196,5 @@ class PolicyController:
         return state, ()
 
     def wake_at(self, state: Any) -> float | None:
-        """Return None: policies wait for observations alone."""
+        """Return None: policies have no timers and wait for observations only."""
         return None

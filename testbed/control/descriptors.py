@@ -1,4 +1,4 @@
-"""Descriptors of the built-in policies: what entry points name, without their code."""
+"""Descriptors of the built-in policies, for entry points; importing them loads no policy code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class SpliceOptions:
-    """How the policy `splice` prepares and decides."""
+    """The options of the policy `splice`."""
 
     standby: Literal["warm", "cold"] = "warm"
     """`warm`: the spare's process runs with its imports done; `cold`: it starts at the failure."""

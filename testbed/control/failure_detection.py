@@ -1,4 +1,4 @@
-"""Failure detection: lost carriers, unanswered probes and ended connections, weighed together.
+"""Detect failed hosts from lost carriers, unanswered probes and ended connections.
 
 A host whose power is cut sends nothing; its neighbours lose their carrier, as they do when its
 fibres are pulled, or the switch restarts. The difference is whether the host answers on the
@@ -6,8 +6,9 @@ management network, so both hosts of a circuit are probed as soon as it goes dar
 
 One unanswered probe proves nothing: a connection through a jump host, or a busy host, may be slow.
 A host is dead if its outlet is off; or if it did not answer two probes, or its agent's connection
-ended, and its own circuits and no others are dark at their far ends. A host that does not answer
-for long otherwise is unreachable, and only if all others answer: else the network may be broken.
+ended, and its own circuits and no others are dark at their far ends. Another host that does not
+answer for long counts as unreachable, but only if all others answer: else the network may be
+broken.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Commands = tuple[Command, ...]
 
 @dataclass(frozen=True, slots=True)
 class HostFailure:
-    """A host that has failed, how, and the reason in words."""
+    """A host that has failed, the kind of failure, and the reason as text."""
 
     host: str
     failure: Failure
@@ -45,9 +46,9 @@ class HostFailure:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was observed of the hosts of a job since it last ran without failures: at first nothing.
+    """What was observed of the hosts of a job since it last ran without failures.
 
-    A host that does not answer a probe within `probe_limit` seconds is asked once more.
+    A host that does not answer a probe within `probe_limit` seconds is probed once more.
     """
 
     hosts: tuple[str, ...]
@@ -65,7 +66,7 @@ class Evidence:
     """A host whose outlet is off."""
 
     def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
-        """Return the evidence with one more observation, and the probes that it requires."""
+        """Return the evidence with one more observation, and the probes that it calls for."""
         match observation:
             case CarrierLost(port):
                 return self._with_dark(port)
@@ -106,7 +107,7 @@ class Evidence:
 
     @property
     def failed(self) -> HostFailure | None:
-        """Return the one host that has failed; None while none or several may have."""
+        """Return the one host that has failed; None while none has, or several may have."""
         if len(self.unreachable) != 1:
             return None
         host = self.unreachable[0]
@@ -121,7 +122,7 @@ class Evidence:
 
     @property
     def unreachable(self) -> tuple[str, ...]:
-        """Return the hosts that are off, or did not answer within any limit."""
+        """Return the hosts that are off, or answered no probe within its limit."""
         return tuple(
             host
             for host in self.hosts
@@ -129,14 +130,14 @@ class Evidence:
         )
 
     def is_dead(self, host: str) -> bool:
-        """Tell whether a host is silent and its own circuits alone are dark, at all far ends."""
+        """Tell whether a host is silent, and all of its circuits and no others are dark."""
         far = {e for c in self.circuits if host in c.hosts for e in c.ends if e.host != host}
         elsewhere = any(self.dark & set(c.ends) for c in self.circuits if host not in c.hosts)
         return host in self.unreachable and bool(far) and far <= self.dark and not elsewhere
 
     @property
     def dark_between_answering_hosts(self) -> frozenset[Circuit]:
-        """Return dark circuits whose hosts both answered a probe, once all who were asked did.
+        """Return the dark circuits whose two hosts have answered, once all probed hosts have.
 
         A host that reported a dark port may have failed right after that, so it is probed too.
         """

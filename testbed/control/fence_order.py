@@ -1,4 +1,4 @@
-"""The order in which fences are tried after a failure, among those that a lab permits of a host.
+"""The order in which fences are tried after a failure, of those that the lab permits.
 
 A process that fails while its agent answers is ended. A host that is known to be dead loses its
 power, so that it stays dead. A host that may still run is isolated first, which harms nothing on
@@ -25,7 +25,7 @@ ORDER: dict[Failure, tuple[Means, ...]] = {
 
 
 def fences(failure: Failure, permitted: Collection[Means]) -> tuple[Means, ...]:
-    """Return the fences for a failure, the one to try first at the front."""
+    """Return the permitted fences for a failure, in the order in which to try them."""
     if failure == "off":
         return ("none",)
     return tuple(means for means in ORDER[failure] if means in permitted)

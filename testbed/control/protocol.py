@@ -13,7 +13,7 @@ from testbed.fabric.circuits import Circuit, HostPort, Matching
 
 @dataclass(frozen=True, slots=True)
 class CarrierLost:
-    """A port of a host lost its carrier, as its own agent reports."""
+    """The agent of a host reports that a port lost its carrier."""
 
     port: HostPort
 
@@ -28,14 +28,14 @@ class RankEnded:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatMissed:
-    """A rank's process has been silent for longer than its limit."""
+    """A rank's process has sent no heartbeat for longer than its limit."""
 
     rank: int
 
 
 @dataclass(frozen=True, slots=True)
 class ValuesCorrupt:
-    """A rank found sums that cannot be right."""
+    """A rank found a sum of the AllReduce that cannot be right."""
 
     rank: int
     why: str
@@ -43,7 +43,7 @@ class ValuesCorrupt:
 
 @dataclass(frozen=True, slots=True)
 class AgentLost:
-    """The link to a host's agent ended."""
+    """The connection to a host's agent has ended."""
 
     host: str
 
@@ -53,7 +53,7 @@ class AgentLost:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswered:
-    """A probed host's agent answered."""
+    """A probed host's agent has answered."""
 
     host: str
 
@@ -67,19 +67,19 @@ class HostSilent:
 
 @dataclass(frozen=True, slots=True)
 class HostOff:
-    """The outlet of a host that did not answer is off: nothing runs there."""
+    """The outlet of a host that did not answer a probe is off."""
 
     host: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The victim can no longer take part."""
+    """The victim is fenced: it can no longer take part in the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class FenceFailed:
-    """The fence that was commanded for a host failed, or is not permitted any more."""
+    """The fence that was commanded for a host failed, or is no longer permitted."""
 
     host: str
     reason: str
@@ -87,9 +87,9 @@ class FenceFailed:
 
 @dataclass(frozen=True, slots=True)
 class LinksGood:
-    """The circuits read back, carry light, and both ends of each were identified.
+    """The commanded circuits read back, carry light, and both ends of each were identified.
 
-    `newcomer` is that of the command; if empty, the present one.
+    `newcomer` is the one in the command; empty means the present newcomer.
     """
 
     newcomer: str = ""
@@ -97,7 +97,7 @@ class LinksGood:
 
 @dataclass(frozen=True, slots=True)
 class RankLeft:
-    """A rank has left the broken generation; `committed` steps are in its state."""
+    """A rank has left the broken generation; its state includes `committed` steps."""
 
     rank: int
     committed: int
@@ -105,7 +105,7 @@ class RankLeft:
 
 @dataclass(frozen=True, slots=True)
 class SpareReady:
-    """The replacement's process runs and waits to join; if `host` is empty, the present one's."""
+    """The spare's process runs and waits to join; an empty `host` is the present spare."""
 
     host: str = ""
 
@@ -120,9 +120,9 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class CommandFailed:
-    """A command could not be carried out; `spare` if the spare is to blame.
+    """A command could not be carried out; `spare` is true if the spare is the cause.
 
-    `newcomer` is the spare that the command brought in; if empty, the present one.
+    `newcomer` is the spare that the command brought in; empty means the present one.
     """
 
     reason: str
@@ -158,7 +158,7 @@ are ended by an agent; nothing is done, because its outlet is off already."""
 
 @dataclass(frozen=True, slots=True)
 class ProbeHost:
-    """Ask a host's agent to answer within `limit` seconds; read its outlet if it does not."""
+    """Probe a host's agent with a limit of `limit` seconds; on no answer, read its outlet."""
 
     host: str
     limit: float
@@ -166,7 +166,7 @@ class ProbeHost:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Record which host or circuit failed, and what replaces it."""
+    """Record which host or circuit is judged to have failed, and what replaces it."""
 
     because: str
     victim: str
@@ -175,7 +175,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Ensure, by these means and no others, that a rank can no longer take part."""
+    """Fence a rank by the given means and no others, so that it can no longer take part."""
 
     rank: int
     host: str
@@ -184,9 +184,10 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class SetCircuits:
-    """Program the circuits, then verify `verify` from both ends.
+    """Set up circuits on the switches, then verify the circuits in `verify` from both ends.
 
-    `newcomer` is the spare host that they bring in: when it does not answer, the spare has failed.
+    `newcomer` is the spare host that the circuits connect: when it does not answer, the spare has
+    failed.
     """
 
     circuits: Matching
@@ -196,7 +197,7 @@ class SetCircuits:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Have ranks abandon a generation."""
+    """Make ranks leave a generation."""
 
     ranks: frozenset[int]
     generation: int
@@ -204,7 +205,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class PrepareSpare:
-    """Have a process ready on the spare host to become a rank."""
+    """Start a process on the spare host that can become a rank."""
 
     rank: int
     host: str
@@ -212,7 +213,7 @@ class PrepareSpare:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Form a new generation that goes on after `committed` steps.
+    """Form a new generation of ranks that continues after `committed` steps.
 
     `restore` maps each rank that needs the state to the rank that sends it.
     """
@@ -225,7 +226,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """End the recovery as failed, for this reason."""
+    """End the recovery as failed, for the given reason."""
 
     reason: str
 
@@ -235,10 +236,10 @@ Command = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The running job that a policy starts from.
+    """The running job that a policy starts from: its hosts, spares and permitted fences.
 
-    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one. `fences`
-    are those that the lab permits of each host.
+    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one of them,
+    `fences` the means of fencing that the lab permits for each host.
     """
 
     hosts: tuple[str, ...]
@@ -249,13 +250,13 @@ class Situation:
 
 
 class Policy(Protocol):
-    """A recovery policy, made from its options; states are its own frozen data."""
+    """A recovery policy, made from its options; its states are immutable data of its own."""
 
     def begin(self, situation: Situation) -> Any:
-        """Return the state for a job that runs without failures."""
+        """Return the policy's state for a job that runs without failures."""
 
     def step(self, state: Any, observation: Observation) -> tuple[Any, tuple[Command, ...]]:
-        """Return the next state and what to do."""
+        """Return the policy's next state and the commands to carry out."""
 
     def is_recovering(self, state: Any) -> bool:
-        """Tell whether a recovery is under way."""
+        """Tell whether a recovery is in progress."""

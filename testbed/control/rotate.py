@@ -1,9 +1,9 @@
-"""Rotation of circuits: a table of time slots, gone through again and again while the job goes on.
+"""The controller `rotate`: repeat a table of circuits per time slot while the job runs.
 
-A slot lasts so many steps of the job, or so many seconds. By steps, the circuits move when the last
-rank has finished the last step of a slot, as rails do between phases of an iteration (Opus, arXiv
-2507.08119); by seconds they move whatever the job does, as those of RotorNet (SIGCOMM 2017). Slots
-that pass while a change is under way are left out, so a table by seconds never lags behind.
+A slot lasts a number of steps of the job, or of seconds. By steps, the circuits change when the
+last rank has finished the last step of a slot, as rails do between phases of an iteration (Opus,
+arXiv 2507.08119); by seconds they change independently of the job, as those of RotorNet (SIGCOMM
+2017). Slots that pass during a change are skipped, so a table by seconds never lags behind.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TimeSlot:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Which slot is due, until when, and what is known of the circuits."""
+    """The slot that is due, when it ends, and the last known circuits."""
 
     ports: tuple[tuple[HostPort, ...], ...]
     """Of each rank, as in the view of the job."""
@@ -88,7 +88,7 @@ class Rotate:
         self.scopes = (Scope("circuits", job),)
 
     def begin(self, view: View) -> State:
-        """Return the state at the beginning of the first slot, whatever is lit already.
+        """Return the state at the beginning of the first slot, whatever circuits are lit already.
 
         Raise ValueError where a slot names a rank or a port that the job does not have.
         """
@@ -100,9 +100,9 @@ class Rotate:
         return State(job.ports, steps, view.circuits, origin, end, starts_at=view.now)
 
     def wake_at(self, state: State) -> float | None:
-        """Return the beginning, then the end of each slot that is held for seconds.
+        """Return the time of the beginning, then of the end of each slot that is held for seconds.
 
-        Return None while a change is under way: its outcome is observed.
+        Return None during a change, as its outcome will be observed.
         """
         if state.starts_at is not None:
             return state.starts_at
@@ -112,7 +112,7 @@ class Rotate:
     def step(
         self, state: State, now: float, observation: Observation
     ) -> tuple[State, tuple[Command, ...]]:
-        """Return the next state, and the change to the circuits of the slot that is due."""
+        """Return the next state, and a command for the circuits of the slot that is due."""
         if state.has_failed:
             return state, ()
         state = replace(state, starts_at=None)

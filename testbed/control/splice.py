@@ -1,8 +1,8 @@
-"""Recovery by splicing: a spare host takes the victim's place in the ring, through the fabric.
+"""The policy `splice`: a spare host replaces the victim in the ring by new circuits.
 
 The order is LUMION's (arXiv 2505.23105) with the procedure of the same group's fault manager
 (Morphlux, section 5.3): fence the victim, as the lab permits it; then program the fabric, let the
-survivors leave and prepare the spare side by side; then form a new generation whose newcomer takes
+survivors leave and prepare the spare in parallel; then form a new generation whose newcomer takes
 its state from its ring predecessor. A circuit that goes dark between two hosts that answer is made
 again.
 
@@ -25,7 +25,7 @@ from testbed.fabric.topology import ring
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A recovery under way: the rank that is replaced, if any, and what has been done."""
+    """A recovery in progress: the rank that is replaced, if any, and the steps done so far."""
 
     rank: int | None
     victim: str = ""
@@ -40,7 +40,7 @@ class Repair:
 
     @property
     def is_prepared(self) -> bool:
-        """Tell whether a new generation can be formed as soon as all survivors have left."""
+        """Tell whether a new generation can be formed once all survivors have left."""
         return self.links_good and (self.rank is None or (self.fenced and self.spare_ready))
 
 
@@ -61,15 +61,15 @@ class Splice:
         self._probe_limit = options.probe
 
     def begin(self, situation: protocol.Situation) -> State:
-        """Return the state for a job that runs without failures."""
+        """Return the policy's state for a job that runs without failures."""
         return State(situation, self._no_evidence(situation))
 
     def is_recovering(self, state: State) -> bool:
-        """Tell whether a repair is under way."""
+        """Tell whether a repair is in progress."""
         return state.repair is not None
 
     def step(self, state: State, observation: protocol.Observation) -> tuple[State, Commands]:
-        """Return the next state and what to do."""
+        """Return the policy's next state and the commands to carry out."""
         if state.gave_up:
             return state, ()
         match observation:

@@ -1,4 +1,4 @@
-"""Optics on paper: ports, circuits, matchings, topologies and plans of change.
+"""The model of the optics: ports, circuits, matchings, topologies and plans of change.
 
-Pure: no clock, no files, no threads. Light goes through `bench.fabric`, never through here.
+Pure: no clock, no files, no threads. Only `bench.fabric` changes real circuits.
 """

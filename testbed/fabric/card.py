@@ -1,6 +1,6 @@
-"""Characterisation cards: how one switch behaves, as numbers and words that can be compared.
+"""Characterisation cards: the measured behaviour of one switch, for comparison.
 
-A card comes from a probe of a real box or of a twin, and a twin can be made to behave like one.
+A card comes from a probe of a real switch or of a twin; a twin can be set to behave as a card says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _P95 = 1.6449
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long something took, in seconds, over `n` tries."""
+    """The distribution of a duration in seconds, over `n` tries."""
 
     n: int
     median: float
@@ -34,7 +34,7 @@ class Timing:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Timing:
-        """Return the timing of what was measured; at least one value is needed."""
+        """Return the timing of measured durations; at least one is needed."""
         ordered = sorted(seconds)
         p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
         middle = statistics.median(ordered)
@@ -42,7 +42,7 @@ class Timing:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Timing:
-        """Return the timing that a card holds; raise ValueError when its figures cannot be."""
+        """Return the timing that a card holds; raise ValueError for impossible numbers."""
         timing = cls(**value)
         n, ordered = timing.n, 0 <= timing.min <= timing.median <= timing.p95 <= timing.max
         if not (ordered and timing.max < math.inf and n >= 0):
@@ -57,7 +57,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a probe found out about one switch."""
+    """The results of a probe of one switch."""
 
     label: str
     """`measured-hw`, `measured-twin`, or `synthetic` for what was not measured."""
@@ -74,16 +74,16 @@ class Card:
     """For what was not measured here: where the figures come from."""
 
     def settle(self) -> Timing | None:
-        """Return how long a circuit is dark after a change, as far as the card tells."""
+        """Return how long a circuit is dark after a change; None if the card does not say."""
         return self.timings.get("light") or self.timings.get("steady")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the card in its public format."""
+        """Return the card in its public file format."""
         return {"card": FORMAT, **asdict(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Card:
-        """Return the card that a file holds; raise ValueError when it is none."""
+        """Return the card in a file's content; raise ValueError for anything else."""
         if not isinstance(value, Mapping):
             raise ValueError("it is no characterisation card: no object")
         try:
@@ -105,7 +105,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in which two cards differ."""
+    """One property in which two cards differ."""
 
     what: str
     one: str
@@ -113,7 +113,7 @@ class Difference:
 
 
 def drift(one: Card, other: Card) -> Iterator[Difference]:
-    """Yield everything in which two cards differ beyond what repeating a probe would."""
+    """Yield the properties in which two cards differ by more than repeated probes do."""
     for key in ("maker", "model", "firmware"):
         if one.identity.get(key) != other.identity.get(key):
             yield Difference(key, one.identity.get(key, "?"), other.identity.get(key, "?"))

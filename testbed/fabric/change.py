@@ -1,10 +1,10 @@
-"""The pure planner of circuit changes for one switch: what is, what is wanted, what to do.
+"""Plan circuit changes of one switch, from its present and wanted state; pure functions.
 
-Invariants: a port is touched only when it is listed as ours; a cross-connect that is not ours is
-never removed to make room; removes come before adds (break before make), because no switch family
-can be trusted to disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS).
-What a device cannot leave alone meanwhile is named in the change. Whether the light that a change
-moves keeps within its limits is asked of `light`, once it is known which light that is.
+Invariants: only listed ports are changed; another client's cross-connect is never removed to free a
+port; removes come before adds (break before make), because no switch family can be trusted to
+disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS). Circuits that a
+device disturbs during a change are named in it. `light` checks that the light which a change moves
+stays within its limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pairs = frozenset[tuple[int, int]]
 
 
 class ForeignCircuit(ValueError):
-    """A cross-connect that is not ours sits on a port that is wanted, or would be disturbed."""
+    """A cross-connect of another client uses a wanted port, or would be disturbed."""
 
     def __init__(self, foreign: Mapping[int, int]) -> None:
         pairs = ", ".join(f"{i}→{e}" for i, e in sorted(foreign.items()))
@@ -31,7 +31,7 @@ class ForeignCircuit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one switch must do: first the removes, then the adds; both ingress to egress."""
+    """A change of one switch: first the removes, then the adds; both map ingress to egress."""
 
     removes: State
     adds: State
@@ -56,14 +56,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a switch shows against what it should."""
+    """The difference between the expected and the reported state of a switch."""
 
     missing: State = field(default_factory=dict)
     extra: State = field(default_factory=dict)
 
     @classmethod
     def between(cls, expected: State, shown: State) -> Difference:
-        """Return what is not as expected."""
+        """Return the difference between an expected and a reported state."""
         missing = {i: e for i, e in expected.items() if shown.get(i) != e}
         return cls(missing, {i: e for i, e in shown.items() if expected.get(i) != e})
 
@@ -85,11 +85,11 @@ def plan_change(
 ) -> Change:
     """Return the change that takes a switch from `state` to `wanted`.
 
-    `ours` is what this owner made earlier, `ports` what it may touch. A switch that is never dark
-    goes to its position that holds what is wanted with the least that moves; a mesh routes all that
-    it holds afterwards. Raise ForeignCircuit when a cross-connect that is not ours is in
-    the way or would be disturbed, ValueError when a wanted port may not be touched or the switch
-    cannot hold what is wanted.
+    `ours` are the cross-connects that this owner made earlier, `ports` the ports that it may
+    change. A positional switch goes to the position that holds the wanted circuits and moves the
+    fewest others; a mesh routes all its circuits anew. Raise ForeignCircuit when another client's
+    cross-connect uses a wanted port or would be disturbed, ValueError when a wanted port may not be
+    changed or the switch cannot hold the wanted circuits.
     """
     _check_wanted(wanted, ports, can)
     if can.positions:
@@ -101,7 +101,7 @@ def plan_change(
 
 
 def after(state: State, change: Change) -> dict[int, int]:
-    """Return the state that a change leaves when the switch does all of it."""
+    """Return the state after a change that the switch carries out completely."""
     kept = {i: e for i, e in state.items() if change.removes.get(i) != e}
     return kept | dict(change.adds)
 

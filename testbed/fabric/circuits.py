@@ -47,7 +47,7 @@ class SwitchPort:
 
 
 class Side(StrEnum):
-    """The side of a switch that a port is on; a cross-connect joins an input with an output."""
+    """The side of a switch that a port is on; a cross-connect joins an input and an output."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -69,7 +69,7 @@ class Fibres:
 
     @property
     def is_bidi(self) -> bool:
-        """Tell whether one fibre carries both directions."""
+        """Tell whether the port has one fibre for both directions."""
         return self.tx == self.rx
 
 
@@ -94,7 +94,7 @@ class CrossConnect:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Circuit:
-    """Light both ways between two host ports; `Circuit.between` puts the ends in order."""
+    """A light path in both directions between two host ports; `Circuit.between` orders the ends."""
 
     a: HostPort
     b: HostPort
@@ -118,7 +118,7 @@ class Circuit:
 
     @property
     def directions(self) -> tuple[tuple[HostPort, HostPort], tuple[HostPort, HostPort]]:
-        """Return from which end to which light goes: there, and back."""
+        """Return both directions of the circuit as pairs (source, sink)."""
         return (self.a, self.b), (self.b, self.a)
 
     @property
@@ -134,7 +134,7 @@ Matching = frozenset[Circuit]
 
 
 def matching(circuits: Iterable[Circuit]) -> Matching:
-    """Return circuits as a matching; raise ValueError when a port has more than one."""
+    """Return circuits as a matching; raise ValueError when a port is in more than one."""
     result = frozenset(circuits)
     uses = Counter(end for circuit in result for end in circuit.ends)
     crowded = sorted(port for port, count in uses.items() if count > 1)
@@ -147,7 +147,8 @@ def cross_connects(circuits: Iterable[Circuit], wiring: Wiring) -> frozenset[Cro
     """Return the cross-connects that make the circuits: one per direction, or one for both.
 
     Two bidirectional ports take one. Raise ValueError for a port without fibres, for ends on
-    different switches or on one side of a switch, and for one fibre that meets two.
+    different switches or on one side of a switch, and for a fibre that would need two
+    cross-connects.
     """
     return frozenset(
         crossing(source, sink, wiring)
@@ -174,7 +175,7 @@ def crossing(source: HostPort, sink: HostPort, wiring: Wiring) -> CrossConnect:
 
 
 def can_join(one: HostPort, other: HostPort, wiring: Wiring) -> bool:
-    """Tell whether a circuit between two ports that have fibres can be made, as far as is known."""
+    """Tell whether the known fibres allow a circuit between two ports."""
     mine, theirs = wiring[one], wiring[other]
     return not (_why_apart(one, mine, other, theirs) or _why_apart(other, theirs, one, mine))
 
@@ -195,7 +196,7 @@ def _why_apart(source: HostPort, sends: Fibres, sink: HostPort, hears: Fibres) -
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The host ports behind a cross-connect; None where no fibre of a wiring leads."""
+    """The host ports that a cross-connect joins; None where no fibre of the wiring leads."""
 
     source: HostPort | None
     sink: HostPort | None
@@ -209,14 +210,14 @@ class Joined:
 
 
 class HostEnds:
-    """Where the light of cross-connects comes from and goes to, by a wiring."""
+    """Maps cross-connects to the host ports at their ends, by the wiring."""
 
     def __init__(self, wiring: Wiring) -> None:
         self._sources = {fibres.tx: port for port, fibres in wiring.items()}
         self._sinks = {fibres.rx: port for port, fibres in wiring.items()}
 
     def of(self, cross: CrossConnect) -> Joined:
-        """Return what a cross-connect joins: light can go through it in either direction."""
+        """Return the host ports that a cross-connect joins; light can pass in either direction."""
         one = SwitchPort(cross.switch, cross.ingress)
         other = SwitchPort(cross.switch, cross.egress)
         there = self._sources.get(one), self._sinks.get(other)

@@ -1,4 +1,4 @@
-"""What a switch is, on paper: its ports, what it can hold, how long it takes."""
+"""The properties of a switch: its ports, the circuits it can hold, and its timing."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ State = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a switch can do, as far as planning and verifying a change must know it.
+    """What a switch can do, as far as planning and verifying a change depends on it.
 
-    Ports are numbered alike for every family: what light may enter is 1…N, what it may leave N+1….
-    A switch with one side joins any two of its ports 1…N; the lower of them counts as the ingress.
+    Ports are numbered alike for every family: ingress ports are 1…N, egress ports N+1…. A switch
+    with one side joins any two of its ports 1…N; the lower of them counts as the ingress.
     """
 
     ingress: frozenset[int]
@@ -49,17 +49,17 @@ class Capabilities:
 
     @property
     def has_one_side(self) -> bool:
-        """Tell whether any two ports can be joined, so that none is an input or an output."""
+        """Tell whether any two ports can be joined, without separate inputs and outputs."""
         return not self.ingress.isdisjoint(self.egress)
 
     @property
     def least_loss(self) -> float:
-        """Return what every path takes from the light at least, in dB, whatever monitors say."""
+        """Return the least insertion loss of any path in dB, independent of monitors."""
         return self.loss[0] + 2 * self.monitor_error
 
 
 def spans(ports: Iterable[int]) -> str:
-    """Return ports as a lab file lists them: `1-12, 25`."""
+    """Format port numbers as a lab file lists them: `1-12, 25`."""
     found: list[list[int]] = []
     for port in sorted(ports):
         if found and found[-1][-1] == port - 1:

@@ -1,4 +1,4 @@
-"""The fibre plant of a lab, and which circuits of it make the links that a topology asks for."""
+"""The fibre plant of a lab, and the circuits in it that make the links of a topology."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FibrePlant:
 
 @dataclass(frozen=True, slots=True)
 class MappedLinks:
-    """The circuits that make links, and what each switch must hold for that."""
+    """The circuits that make links, and the cross-connects that each switch needs for them."""
 
     circuits: Matching
     cross_connects: Mapping[str, frozenset[CrossConnect]]
@@ -62,7 +62,7 @@ class MappedLinks:
 
 @dataclass(frozen=True, slots=True)
 class MissingFibre:
-    """A link that the fibres of a lab cannot make, and the reason."""
+    """A link that the fibres of a lab cannot make, with the reason."""
 
     link: Link
     reason: str
@@ -73,7 +73,7 @@ class MissingFibre:
 
 
 class MissingFibres(ValueError):
-    """Links for which fibres are missing; the first is named in the text, all are in `missing`."""
+    """Fibres are missing for some links; the message names the first, `missing` has all."""
 
     def __init__(self, missing: Sequence[MissingFibre]) -> None:
         others = f", and {len(missing) - 1} more links" if len(missing) > 1 else ""
@@ -84,7 +84,7 @@ class MissingFibres(ValueError):
 def rank_ports(
     hosts: Sequence[str], ports: Ports, ranks_per_host: int = 1
 ) -> tuple[tuple[HostPort, ...], ...]:
-    """Return the ports of each rank, with the ranks of a host in a row and its ports cut evenly.
+    """Return the ports of each rank; the ranks of a host share its ports evenly.
 
     Raise ValueError for a host whose ports its ranks cannot share evenly.
     """
@@ -102,7 +102,7 @@ def rank_ports(
 
 
 def circuits_of_links(links: Iterable[Link], ports: RankPorts) -> Matching:
-    """Return the circuits that make links, whatever the fibres.
+    """Return the circuits that make links, without checking the fibres.
 
     Raise ValueError for a rank or a port that does not exist, and for links that are no matching.
     """

@@ -1,7 +1,8 @@
-"""Which circuits to light, and what it says of each port's fibres which of them carry. Pure.
+"""Find which circuits to light to identify every port's fibres; pure functions.
 
-Two ports whose plugs are exchanged hear each other as if nothing were wrong. So a port counts as
-found once it hears another and one of the two hears a third: then no exchange explains it.
+Two ports whose plugs are swapped receive each other's light as if nothing were wrong. So a port
+counts as found once it receives from another and one of the two receives from a third: then no swap
+explains it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Carries = Callable[[Circuit, Wiring], Losses | None]
 
 @dataclass(frozen=True, slots=True)
 class PortFinding:
-    """What was found of one host port's fibres."""
+    """The finding for one host port's fibres."""
 
     port: HostPort
     state: str
@@ -32,7 +33,7 @@ class PortFinding:
     """The share of frames lost over its circuit; None where none was carried."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as plain values."""
+        """Return the finding as JSON values."""
         return asdict(self) | {"port": str(self.port)}
 
 

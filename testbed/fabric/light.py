@@ -1,8 +1,8 @@
-"""What light may do at the ports of one switch.
+"""Limits on the light at the ports of one switch.
 
-The most power that a receiver may get, ports that must stay lit, and parking cross-connects of
-unused ports. What is not known never passes a limit: a source counts with the most that it can
-send, given what was measured of it and what the lab file says of it.
+They are the most power that a receiver may get, ports that must stay lit, and parking
+cross-connects of unused ports. An unknown power is assumed to be the highest possible: the most
+that the source can send, by its measurement and by the lab file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from testbed.fabric.reading import NOT_MEASURED, Light, Reading, Readings
 
 
 class LightRefused(ValueError):
-    """Light could be too strong for a receiver, or a receiver that needs light would lose it."""
+    """A change could give a receiver too much light, or none to one that needs it."""
 
     def __init__(self, port: int, reason: str, *, source: int = 0, settles: str = "") -> None:
         super().__init__(f"port {port} {reason}")
@@ -24,12 +24,12 @@ class LightRefused(ValueError):
         self.source = source
         """The port of a source that is not known well enough; 0 where none is."""
         self.settles = settles
-        """What would settle it, about that source."""
+        """What to do about that source, so that it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A receiver that gets more power than it may, as a monitor measured it."""
+    """A receiver that gets more power than its limit, as a monitor measured it."""
 
     ingress: int
     egress: int
@@ -45,7 +45,7 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class LightLimits:
-    """What a plan must respect at the ports of one switch."""
+    """The limits of the light at the ports of one switch, which a plan must respect."""
 
     max_dbm: Mapping[int, float] = field(default_factory=dict)
     """The most power that the receiver behind an egress port may get, in dBm."""
@@ -64,17 +64,17 @@ class LightLimits:
         return {i: e for i, e in state.items() if e in self.max_dbm}
 
     def beams(self, state: State) -> list[tuple[int, int]]:
-        """Return which ports send light to receivers with a limit, and to which, in a state.
+        """Return the pairs (source, receiver) of ports in a state, for receivers with a limit.
 
-        Light goes both ways through a cross-connect; behind a port that is only sent into, there is
-        no receiver.
+        Light passes a cross-connect in both directions; a port that only takes light in has no
+        receiver.
         """
         return sorted(pair for pair in _paths(state) if pair[1] in self.max_dbm)
 
     def new_paths(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
-        """Return the new pairs (source, receiver) of ports, for receivers with a limit.
+        """Return the pairs (source, receiver) that a change adds, for receivers with a limit.
 
-        Those that a switch sweeps over are among them.
+        They include pairs that a switch joins for a moment while it moves.
         """
         moved = {i for i in {*before, *after} if before.get(i) != after.get(i)}
         there = (after, *(can.positions if can.sweeps else ()))
@@ -82,7 +82,7 @@ class LightLimits:
         return sorted({pair for state in anew for pair in self.beams(state)})
 
     def sources(self, before: State, after: State, can: Capabilities) -> frozenset[int]:
-        """Return the ports whose light into the switch must be known to go from state to state."""
+        """Return the ports whose incoming light must be known before a change of state."""
         asked = {source for source, _ in self.new_paths(before, after, can)}
         for state in (before, after):
             asked |= {source for source, port in _paths(state) if port in self.keep_alive}
@@ -96,11 +96,11 @@ class LightLimits:
         can: Capabilities,
         returns: Mapping[int, float] = {},
     ) -> None:
-        """Raise LightRefused when going from one state to another could break a limit.
+        """Raise LightRefused when a change from one state to another could break a limit.
 
-        `readings` are of the light that enters; `returns` is what the testbed has an attenuator
-        take from it, in dB by ingress port, and will give back. The loss of the path counts only
-        as far as the switch takes it from every light.
+        `readings` are of the light that enters; `returns` is the attenuation that the testbed has
+        added and will remove again, in dB by ingress port. Of the path's loss only the minimum of
+        the switch counts.
         """
         for ingress, egress in self.new_paths(before, after, can):
             reading = readings.get(ingress, NOT_MEASURED)
@@ -112,7 +112,7 @@ class LightLimits:
             raise LightRefused(egress, "is to be kept alight and would go dark")
 
     def overloads(self, state: State, readings: Readings, can: Capabilities) -> Iterator[Overload]:
-        """Yield the receivers that get too much by what is measured, beyond a monitor's error."""
+        """Yield the receivers whose measured power is over the limit by more than the error."""
         for ingress, egress in sorted(self.limited(state).items()):
             for port in (egress, ingress):
                 level, most = readings.get(port, NOT_MEASURED).dbm, self.max_dbm[egress]
@@ -162,7 +162,7 @@ _UNKNOWN = {
         "lead it to a port that has a monitor; a `launch` that no monitor can check does not do",
     ),
 }
-"""What is said of light of which nothing is known, and what would settle it."""
+"""Why the strength of light is not known, and what to do so that it is."""
 
 
 def _paths(state: State) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Links between ranks: what a topology asks for, before hosts and fibres are known."""
+"""Links between ranks, as a topology defines them, before hosts and fibres are known."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def link(one: End, other: End) -> Link:
 
 
 def bundle(one: End, other: End, fibres: int) -> list[Link]:
-    """Return links over `fibres` ports in a row, from the given ends on."""
+    """Return links over `fibres` consecutive ports, starting at the given ends."""
     (a, p), (b, q) = one, other
     return [link((a, p + n), (b, q + n)) for n in range(fibres)]
 
 
 def links_between(pairs: Iterable[Pair], ranks: int, ports: int) -> Links:
-    """Return a link for each pair of ranks, over the lowest port that each of them has left.
+    """Return a link for each pair of ranks, over the lowest free port of each.
 
     A pair that comes twice has two links. Raise ValueError for a rank that does not exist, and for
     one with more pairs than ports.
@@ -55,9 +55,9 @@ def renumbered(links: Iterable[Link], ranks: Sequence[int]) -> Links:
 
 
 def side_by_side(parts: Iterable[Sequence[Links]]) -> tuple[Links, ...]:
-    """Return the matchings of disjoint sets of ranks as matchings of all, the n-th of each in one.
+    """Combine the matchings of disjoint sets of ranks: the n-th of each set into the n-th of all.
 
-    A part that has fewer matchings than others has no links in the later ones.
+    A set with fewer matchings than others has no links in the later ones.
     """
     columns = zip_longest(*parts, fillvalue=frozenset[Link]())
     return tuple(frozenset[Link]().union(*column) for column in columns)

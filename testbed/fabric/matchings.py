@@ -1,4 +1,4 @@
-"""Matchings in which every pair of ports meets exactly once: 1-factorisations of a complete graph.
+"""Matchings in which every pair of ports meets exactly once (1-factorisations).
 
 Each port meets one peer in a matching, so n ports need at least n - 1 of them, and n - 1 are enough
 for every even n.
@@ -15,7 +15,7 @@ Matching = tuple[Pair, ...]
 
 
 def round_robin(n: int) -> tuple[Matching, ...]:
-    """Return n - 1 matchings of the ports 0…n-1 in which every pair meets once.
+    """Return n - 1 matchings of the ports 0…n-1 in which every pair meets exactly once.
 
     The circle method: port n - 1 meets port r in matching r, the others meet in pairs whose sum is
     2r modulo n - 1. With ports in their order around a mesh, the pairs of a matching are parallel

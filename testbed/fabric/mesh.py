@@ -1,11 +1,12 @@
-"""A programmable photonic mesh on paper: hexagons of waveguide with a 2×2 gate on every side.
+"""The model of a programmable photonic mesh: hexagonal waveguides with 2×2 gates.
 
-Geometry after PipSwitch (arXiv 2501.18136) and its authors' model of their mesh. A joint is a
-corner of a hexagon. The cell on the side that hexagons A and B share joins corners a and a+1 of A
-with corners b and b+1 of B, where A.a touches B.b+1. In bar, light stays in its hexagon (a with
-a+1, b with b+1); in cross, it changes hexagon and goes on forward (a with b, a+1 with b+1). A joint
-of one cell only is an external port. With every cell set, light from any port leaves at exactly one
-other, and the same way back: the state of all cells is a matching of the ports. Nothing is dark.
+Geometry after PipSwitch (arXiv 2501.18136) and its authors' model of their mesh. A cell is the gate
+on one side of a hexagon; a joint is a corner of a hexagon. The cell on the side that hexagons A and
+B share joins corners a and a+1 of A with corners b and b+1 of B, where A.a touches B.b+1. In bar,
+light stays in its hexagon (a with a+1, b with b+1); in cross, it changes hexagon and goes on
+forward (a with b, a+1 with b+1). A joint of one cell only is an external port. With every cell set,
+light from any port leaves at exactly one other, and the same way back: the state of all cells is a
+matching of the ports. No port is ever dark.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal, NamedTuple
 
 
 class Gate(Enum):
-    """How a cell stands; the values are its letters on the wire."""
+    """The state of a cell; the values are its letters in the device's protocol."""
 
     BAR = "="
     CROSS = "x"
@@ -53,12 +54,12 @@ class Cell:
     joints: tuple[Joint, Joint, Joint, Joint]
 
     def exit(self, joint: Joint, gate: Gate) -> Joint:
-        """Return the joint where light leaves that enters at `joint`."""
+        """Return the joint where light that enters a cell at `joint` leaves it."""
         return self.joints[self.joints.index(joint) ^ (1 if gate is Gate.BAR else 2)]
 
 
 class Step(NamedTuple):
-    """One cell on a path of light: its number, where light enters it, how it stands."""
+    """One cell on a light path: its number, the joint where light enters, and its gate state."""
 
     cell: int
     entry: Joint
@@ -66,7 +67,7 @@ class Step(NamedTuple):
 
 
 class Path(NamedTuple):
-    """The way of light from one port to another."""
+    """The light path from one port to another."""
 
     steps: tuple[Step, ...]
     end: Joint
@@ -74,11 +75,11 @@ class Path(NamedTuple):
 
 @dataclass(frozen=True)
 class Mesh:
-    """Cells, and which of their external ports light may enter and leave.
+    """Cells, and the external ports through which light may enter and leave.
 
     `ingress` are the ports 1…N in this order, `egress` the ports N+1… . Where both are the same,
     ports are reciprocal: a host sends and receives through one port, and one route joins a pair.
-    `setting` is how the cells stand as far as it is known; None when it is not.
+    `setting` is the gate state of the cells; None where it is not known.
     """
 
     cells: tuple[Cell, ...]
@@ -94,12 +95,12 @@ class Mesh:
 
     @property
     def reciprocal(self) -> bool:
-        """Tell whether light enters and leaves by the same ports."""
+        """Tell whether light enters and leaves through the same ports."""
         return self.ingress == self.egress
 
     @property
     def kind(self) -> PortKind:
-        """Return what each host has: one port both ways, or one for each direction."""
+        """Return the kind of a host's ports: one for both directions, or one for each."""
         return "bidi" if self.reciprocal else "tx-rx"
 
     @cached_property
@@ -109,7 +110,7 @@ class Mesh:
 
     @cached_property
     def ports(self) -> Mapping[int, Joint]:
-        """Return the ports that are used, by their number."""
+        """Return the ports in use, by number."""
         return dict(enumerate(dict.fromkeys(self.ingress + self.egress), start=1))
 
     @cached_property
@@ -117,12 +118,12 @@ class Mesh:
         return _cells_at(self.cells)
 
     def cell_at(self, joint: Joint, coming_from: int | None = None) -> int | None:
-        """Return the cell that light enters at a joint; None when it leaves the mesh there."""
+        """Return the cell that light at a joint enters; None where it leaves the mesh."""
         others = [number for number in self._cells_at[joint] if number != coming_from]
         return others[0] if others else None
 
     def path(self, port: int, setting: Setting) -> Path:
-        """Return the way of light that enters at a port."""
+        """Return the path of light that enters at a port."""
         joint = self.ports[port]
         cell = self.cell_at(joint)
         steps = []
@@ -133,9 +134,9 @@ class Mesh:
         return Path(tuple(steps), joint)
 
     def circuits(self, setting: Setting) -> dict[int, int]:
-        """Return what a setting connects, ingress to egress; of reciprocal ports, lower to higher.
+        """Return the circuits of a setting, ingress to egress; reciprocal ports lower to higher.
 
-        Light that leaves by an external port that is not used connects nothing.
+        Light that leaves by an unused external port makes no circuit.
         """
         numbers = {joint: number for number, joint in self.ports.items()}
         ends = {port: self.path(port, setting).end for port in range(1, len(self.ingress) + 1)}
@@ -154,10 +155,10 @@ def hexagonal(
     """Return a mesh of `width` × `height` hexagons, every other row half a hexagon to the right.
 
     `ingress` and `egress` number external ports around the rim, from 0; `bidi` does for reciprocal
-    ports, in place of both. Without any, as many ingress and egress ports as the shorter edge has
-    hexagons: corners choke, so they are spread evenly over two halves of the rim, at most one to an
-    outer hexagon (PipSwitch: which ports are used decides what can be routed). Raise ValueError for
-    ports that do not exist or are named twice.
+    ports, in place of both. By default there are as many ingress and egress ports as the shorter
+    edge has hexagons: corners limit routing, so ports are spread evenly over two halves of the rim,
+    at most one to an outer hexagon (PipSwitch: which ports are used decides what can be routed).
+    Raise ValueError for ports that do not exist or are named twice.
     """
     if min(width, height) < 1:
         raise ValueError(f"a mesh of {width} × {height} hexagons has no port")
@@ -168,11 +169,11 @@ def hexagonal(
 
 
 def of_sides(sides: Mapping[int, Side]) -> Mesh:
-    """Return a mesh with one cell for each side given, by the number that a device gives to it.
+    """Return a mesh with a cell on each of the given sides, numbered as the device does.
 
-    A side is a column and a row of a hexagon, and the corner where it begins; the hexagon across
-    the side may name it as well. The mesh may have any outline. No port is used yet. Raise
-    ValueError where two cells are on one side.
+    A side is given by the column and row of a hexagon, and the corner where the side begins; either
+    of the two hexagons on a side may be given. The mesh may have any outline. No port is used yet.
+    Raise ValueError where two cells are on one side.
     """
     cells: dict[frozenset[tuple[int, int]], int] = {}
     made = []

@@ -1,10 +1,10 @@
-"""Prove what routing through a mesh can achieve at best, with an integer program (HiGHS).
+"""Prove bounds on routing through a mesh with an integer program (HiGHS).
 
 The program of PipSwitch (arXiv 2501.18136) in a complete form: a variable for each route and arm; a
 route enters a joint from one cell and leaves it into the other; each joint is on one route at most.
-How cells stand needs no variable, since arms of different gates of a cell share a joint. Arms that
-would make a route so long that a known routing is better are left out, which makes large meshes
-possible and takes nothing from the proof.
+Gate states need no variables, since arms of different gates of a cell share a joint. Arms that
+would make a route longer than in a known better routing are left out, which makes large meshes
+possible and keeps the proof exact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDED = {0: "optimal", 1: "open", 2: "infeasible"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of the best routing: the best one found, and a loss that none undercuts."""
+    """The best routing found, and a lower bound of the loss of any routing."""
 
     status: Literal["optimal", "infeasible", "open"]
     """Open: time was over before it was certain."""
@@ -44,7 +44,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """Return by which share the loss may be above the least there is."""
+        """Return the relative gap between the loss found and the lower bound."""
         return (self.loss - self.bound) / self.bound if self.bound else math.inf
 
 
@@ -56,10 +56,10 @@ def solve(
     objective: Objective = "total",
     seconds: float = 60.0,
 ) -> Proof:
-    """Return the best routing of demands, each with one goal, as far as `seconds` suffice.
+    """Return the best routing of demands, each with one goal, found within `seconds`.
 
-    `known` is a routing to improve on. What the solver finds is routes of the graph; light is not
-    traced here. Raise ValueError for a demand with several goals.
+    `known` is a routing to improve on. The result is routes in the graph; it is not checked by
+    tracing light. Raise ValueError for a demand with several goals.
     """
     if any(len(demand.goals) != 1 for demand in demands.values()):
         raise ValueError("a demand of the integer program has one goal")
@@ -85,7 +85,7 @@ def solve(
 
 
 def trivial_bound(router: Router, demands: Mapping[int, Demand], objective: Objective) -> float:
-    """Return the loss of routes that are not in each other's way."""
+    """Return the total loss of the demands if each were routed in an empty mesh."""
     losses = [router.distance(demand) for demand in demands.values()]
     return max(losses) if objective == "worst" else math.fsum(losses)
 
@@ -123,11 +123,11 @@ class _Program:
 
     @property
     def impossible(self) -> bool:
-        """Tell whether some route has no way even in an empty mesh."""
+        """Tell whether some demand has no route even in an empty mesh."""
         return self.trivial_bound == math.inf
 
     def run(self, seconds: float) -> OptimizeResult:
-        """Let HiGHS solve it."""
+        """Run the HiGHS solver for at most `seconds`."""
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import coo_array
@@ -147,7 +147,7 @@ class _Program:
         )
 
     def routes(self, values: Sequence[float]) -> dict[int, Lanes]:
-        """Return the routes that a solution stands for; circles in it are left out."""
+        """Return the routes in a solution, without closed loops."""
         chosen: dict[int, set[tuple[int, int]]] = defaultdict(set)
         for (key, arm), value in zip(self._variables, values, strict=False):
             if value > 0.5:

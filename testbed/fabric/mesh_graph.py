@@ -1,9 +1,9 @@
-"""The waveguides of a photonic mesh as a graph of numbers, for searches that must be fast.
+"""The waveguides of a photonic mesh as a graph of integers, for fast searches.
 
-A lane is a joint in one direction: lane 2j leads from joint j into the first of its cells, lane
-2j + 1 into the second, or out of the mesh. From a lane, light goes on to one lane for each gate of
-the cell. Two routes are possible side by side exactly when they share no joint: an arm in bar and
-an arm in cross of one cell always have a joint in common.
+A lane is a joint in one direction: lane 2j leads from joint j into the first of its cells, lane 2j
++ 1 into the second, or out of the mesh. From a lane, light goes on to one lane for each gate state
+of the cell. Two routes are possible together exactly when they share no joint: an arm in bar and an
+arm in cross of one cell always have a joint in common.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ARMS = ((Gate.BAR, 0, 1), (Gate.BAR, 2, 3), (Gate.CROSS, 0, 2), (Gate.CROSS, 1,
 
 
 class Arm(NamedTuple):
-    """A way through a cell, in either direction: the joints that it joins."""
+    """One light path through a cell, usable in either direction: the joints at its ends."""
 
     cell: int
     gate: Gate
@@ -36,7 +36,7 @@ class Arm(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
-    """Joints by number, lanes, and what it costs to go on; `loss` is in dB, or counts cells."""
+    """The numbered joints and lanes of a mesh, and the loss of each arm in dB or in cells."""
 
     joints: tuple[Joint, ...]
     number: Mapping[Joint, int]
@@ -49,7 +49,7 @@ class Graph:
 
     @classmethod
     def of(cls, mesh: Mesh) -> Graph:
-        """Return the graph of a mesh; what stuck cells exclude is not in it."""
+        """Return the graph of a mesh without the arms that stuck cells exclude."""
         number: dict[Joint, int] = {}
         cells_at: list[list[int]] = []
         for index, cell in enumerate(mesh.cells):
@@ -68,10 +68,10 @@ class Graph:
         return cls(tuple(number), number, arms, ends, tuple(map(tuple, onward)), mean or 1.0)
 
     def distances(self, goals: Iterable[int]) -> list[float]:
-        """Return for each lane the least loss until light leaves at one of some external joints.
+        """Return for each lane the least loss until light leaves at one of the goal joints.
 
-        The lanes themselves count from where they lead into the next cell; infinite where there is
-        no way.
+        The loss counts from where the lane enters the next cell; it is infinite where no path
+        exists.
         """
         found = [math.inf] * len(self.onward)
         waiting = [(0.0, 2 * goal + 1) for goal in goals]
@@ -95,7 +95,7 @@ class Graph:
         return sum(dict(self.onward[before])[after] for before, after in pairs)
 
     def gates(self, routes: Iterable[Sequence[int]]) -> dict[int, Gate]:
-        """Return how the cells stand that routes pass."""
+        """Return the gate state of every cell on the routes."""
         through = {way: arm for arm, ways in zip(self.arms, self.ends, strict=True) for way in ways}
         found = {}
         for lanes in routes:

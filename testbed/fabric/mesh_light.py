@@ -1,7 +1,7 @@
-"""Follow light through the cells of a photonic mesh, to check what a router claims.
+"""Trace light through the cells of a photonic mesh, to check the result of a router.
 
-Shares nothing with the router, nor with the mesh's own paths: it knows which joints a cell has, and
-what bar and cross do (PipSwitch, arXiv 2501.18136, section on its device model).
+It shares no code with the router or with the mesh's own paths: it uses only the joints of a cell,
+and the effect of bar and cross (PipSwitch, arXiv 2501.18136, section on its device model).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from testbed.fabric.mesh import Cell, Gate, Joint
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """The light of one external port: where it leaves, and the cells that it passed on the way."""
+    """The light from one external port: where it leaves, and the cells that it passed."""
 
     end: Joint
     cells: tuple[int, ...]
 
 
 class Tracer:
-    """Follows light through cells, whatever their outline."""
+    """Traces light through cells, for any outline of the mesh."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._cells = cells
@@ -32,11 +32,11 @@ class Tracer:
 
     @property
     def external(self) -> frozenset[Joint]:
-        """Return the joints of one cell only."""
+        """Return the joints that belong to one cell only."""
         return frozenset(joint for joint, cells in self._touching.items() if len(cells) == 1)
 
     def ray(self, joint: Joint, setting: Sequence[Gate]) -> Ray:
-        """Return the light that enters at an external port when every cell stands."""
+        """Return the ray that enters at an external port, with the state of every cell given."""
         passed: list[int] = []
         (cell,) = self._touching[joint]
         while True:
@@ -48,9 +48,9 @@ class Tracer:
             (cell,) = beyond
 
     def reach(self, joint: Joint, gates: Mapping[int, Gate]) -> frozenset[Joint]:
-        """Return every port where light may leave that enters at one, when some cells are unknown.
+        """Return every port where light from one port may leave, when some cells are unknown.
 
-        A cell that `gates` lacks may stand in bar, in cross or between, and passes light both ways.
+        A cell that `gates` lacks may be in bar, in cross or between, and passes light both ways.
         """
         ends: set[Joint] = set()
         (first,) = self._touching[joint]
@@ -74,10 +74,10 @@ class Tracer:
         joined: Iterable[tuple[Joint, Joint]],
         used: Iterable[Joint],
     ) -> list[str]:
-        """Return what is wrong with a setting that shall join pairs of ports, and nothing else.
+        """Return what is wrong with a setting that should join exactly the given pairs of ports.
 
-        Light must go both ways along one route. Every other of the `used` ports must lead to a port
-        that is not used.
+        Light must go both ways along one route. Every other of the `used` ports must lead to an
+        unused port.
         """
         wanted = {start: end for pair in joined for start, end in (pair, pair[::-1])}
         wrong = []

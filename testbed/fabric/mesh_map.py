@@ -1,4 +1,4 @@
-"""The map of a photonic mesh as plain data: which cell is where, under the device's own numbers."""
+"""The map of a photonic mesh as plain data: the place of each cell, by the device's numbers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def to_json(mesh: Mesh) -> dict[str, Any]:
 
 
 def from_json(value: Any) -> Mesh:
-    """Return the mesh that a map describes; without ports where it names none.
+    """Return the mesh that a map describes, with ports if the map names any.
 
-    Raise ValueError, which says what is wrong, for anything that is no such map.
+    Raise ValueError with the mistake for an invalid map.
     """
     if not isinstance(value, Mapping) or value.get("cell_map") != FORMAT:
         raise ValueError(f"it is no map of cells of format {FORMAT}")

@@ -1,9 +1,9 @@
-"""Choose which external ports of a mesh hosts use, so that all of their matchings can be routed.
+"""Choose the external ports of a mesh that hosts use, so that all matchings can be routed.
 
-Ports cannot lie anywhere: near each other, or in a corner, they share waveguides that light of all
-of them must take, and then no matching can be routed at all. The search begins with ports spread
-evenly around the rim, routes a few matchings, and moves ports that are next to where routes got in
-each other's way; it ends when every matching is routed.
+Not every choice works: ports near each other, or in a corner, share waveguides that all their light
+must use, and then no matching can be routed. The search begins with ports spread evenly around the
+rim, routes a few matchings, and moves ports next to where routes conflicted; it ends when every
+matching is routed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STALE = 150
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A choice of ports, and the routes of each matching; None for a matching without any."""
+    """A choice of ports, and the routes of each matching; None for a matching not routed."""
 
     mesh: Mesh
     rim: tuple[int, ...]
@@ -53,11 +53,11 @@ class Routed:
 def route_all(
     mesh: Mesh, rim: Sequence[int], kind: PortKind, *, orders: int = 1, per_route: int = 8
 ) -> Routed:
-    """Return the routes of all matchings of a round robin between ports, as far as they are found.
+    """Return routes for the matchings of a round robin between ports, where they are found.
 
     `rim` numbers ports around the mesh. With kind `tx-rx` each host has two neighbours of these,
-    the first to send; both directions of a pair are then routes of one matching. Of `orders` tries,
-    each of `per_route` searches for each route, the one of least total loss is taken.
+    the first to send; both directions of a pair are then routes of one matching. Of `orders`
+    attempts, each with `per_route` searches per route, the one with the least total loss is taken.
     """
     table = _Table(mesh, rim, kind)
     found = [table.best(matching, orders, per_route) for matching in table.matchings]
@@ -75,10 +75,10 @@ def choose_ports(
     limit: int = 200_000,
     stop: Callable[[], bool] = lambda: False,
 ) -> Routed:
-    """Return ports for a number of hosts with the most matchings routed that the search found.
+    """Return the ports for `hosts` hosts with which the search routed the most matchings.
 
-    It ends when all are routed, after `limit` searches for a route, or when `stop` says so. Raise
-    ValueError when the mesh has too few external ports, or for an odd number of hosts.
+    The search ends when all are routed, after `limit` searches for a route, or when `stop()` is
+    true. Raise ValueError when the mesh has too few external ports, or for an odd number of hosts.
     """
     search = _PortSearch(mesh, hosts, kind, seed)
     while not search.best.is_whole and search.spent < limit and not stop():
@@ -87,7 +87,7 @@ def choose_ports(
 
 
 def ports_needed(hosts: int, kind: PortKind) -> int:
-    """Return how many external ports hosts use."""
+    """Return how many external ports a number of hosts need."""
     return hosts if kind == "bidi" else 2 * hosts
 
 
@@ -109,7 +109,7 @@ class _Table:
         return self._router.route(demands, per_route * len(demands), seed=seed)
 
     def best(self, matching: Matching, orders: int, per_route: int) -> Attempt:
-        """Return the attempt of least total loss among several orders, made shorter."""
+        """Return the routing of least total loss among several seeds, after shortening."""
         demands = self._demands(matching)
         searches, found = 0, Attempt(None, 0)
         least = float("inf")
@@ -131,7 +131,7 @@ class _Table:
         return sum(map(self._router.graph.loss_of, routes.values()))
 
     def distance(self, joint: int, port: int) -> float:
-        """Return how far a joint is from a port of the rim, in either direction."""
+        """Return the distance between a joint and a port of the rim, in the nearer direction."""
         to_port = self._router.distances(frozenset({self._joint(port)}))
         return min(to_port[2 * joint], to_port[2 * joint + 1])
 
@@ -143,7 +143,7 @@ class _Table:
 
 
 def demands(mesh: Mesh, graph: Graph, matching: Matching) -> dict[int, Demand]:
-    """Return the demands of a matching between hosts, by its pairs' order."""
+    """Return the demand of each pair of hosts in a matching, in order."""
     return {
         number: Demand(graph.number[mesh.ingress[a]], frozenset({graph.number[mesh.egress[b]]}))
         for number, (a, b) in enumerate(matching)
@@ -169,7 +169,7 @@ class _PortSearch:
         self.best = self._start(0.0)
 
     def step(self) -> None:
-        """Move one port; keep the move when no more is contested than before."""
+        """Move one port; keep the move unless it increases the number of contested joints."""
         moved = self._moved()
         if moved is not None:
             score, contested, table = self._judged(moved, self._sample)

@@ -1,10 +1,10 @@
-"""Route many circuits through a photonic mesh side by side, by rip-up and negotiated prices.
+"""Route many circuits through a photonic mesh together, by rip-up and negotiated prices.
 
-Each route takes the way of least loss; a joint that another route has costs extra, and the route
-that had it is ripped up and waits for its turn. Whenever a joint changes hands its price grows for
-good, so that routes which can do without it come to avoid it (PathFinder: McMurchie and Ebeling,
-FPGA 1995). Bounded by a number of searches, and the same for the same seed. It may miss a routing
-that there is: `mesh_exact` proves.
+Each route takes the path of least loss; a joint of another route costs extra, and that other route
+is ripped up and routed again later. Each time its price rises for good, so that routes with
+alternatives come to avoid the joint (PathFinder: McMurchie and Ebeling, FPGA 1995). The number of
+searches is bounded, and the result is the same for the same seed. A possible routing may be missed;
+`mesh_exact` can prove that there is none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROUNDS = 6
 
 
 class Demand(NamedTuple):
-    """Where a route starts, and the external joints of which it may reach any; all by number."""
+    """The joint where a route starts, and the external joints of which it may reach any."""
 
     start: int
     goals: frozenset[int]
@@ -36,7 +36,7 @@ class Demand(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """What came of routing: every route, or where routes got in each other's way."""
+    """The result of routing: every route, or the joints that routes contested."""
 
     routes: dict[int, Lanes] | None
     searches: int
@@ -45,14 +45,14 @@ class Attempt:
 
 
 class Router:
-    """Routes sets of demands through one mesh; remembers only distances."""
+    """Routes sets of demands through one mesh; caches only distances."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._distances: dict[frozenset[int], list[float]] = {}
 
     def distance(self, demand: Demand) -> float:
-        """Return the least loss of a demand with nothing else in the mesh."""
+        """Return the least loss of a demand in an otherwise empty mesh."""
         return self.distances(demand.goals)[2 * demand.start]
 
     def route(
@@ -64,9 +64,9 @@ class Router:
         fixed: Iterable[Lanes] = (),
         present: Mapping[int, Lanes] | None = None,
     ) -> Attempt:
-        """Return a route for each demand within `limit` searches, or none at all.
+        """Return a route for each demand within `limit` searches, or an attempt without routes.
 
-        `fixed` routes stay as they are. `present` ones may be ripped up; they are kept otherwise.
+        `fixed` routes are not changed. `present` routes are kept unless they must be ripped up.
         """
         board = _Board(self.graph, fixed)
         attempt = Attempt(None, 0)
@@ -92,7 +92,7 @@ class Router:
         return attempt
 
     def shorten(self, demands: Mapping[int, Demand], routes: Mapping[int, Lanes]) -> Attempt:
-        """Return routes of less loss or the same, each routed again beside the others in turn."""
+        """Return routes of less or equal loss: each is routed again with the others fixed."""
         board = _Board(self.graph, (), taken=math.inf)
         for key, lanes in routes.items():
             board.lay(key, lanes)
@@ -124,7 +124,7 @@ class Router:
         return sorted(missing, key=lambda key: self.distance(demands[key]))
 
     def distances(self, goals: frozenset[int]) -> list[float]:
-        """Return for each lane the least loss until light leaves at one of some joints."""
+        """Return for each lane the least loss until light leaves at one of the goal joints."""
         if goals not in self._distances:
             self._distances[goals] = self.graph.distances(goals)
         return self._distances[goals]
@@ -145,7 +145,7 @@ class _Board:
                 self.price[lane >> 1] = self._history[lane >> 1] = math.inf
 
     def lay(self, key: int, lanes: Lanes) -> None:
-        """Lay a route on joints that no other has."""
+        """Add a route on joints that no other route uses."""
         self.routes[key] = lanes
         for lane in lanes:
             joint = lane >> 1
@@ -153,7 +153,7 @@ class _Board:
             self.price[joint] = self._history[joint] + self._taken
 
     def take_up(self, key: int) -> Lanes:
-        """Take a route up and return it."""
+        """Remove a route and return it."""
         lanes = self.routes.pop(key)
         for lane in lanes:
             joint = lane >> 1
@@ -162,7 +162,7 @@ class _Board:
         return lanes
 
     def rip_up(self, lanes: Lanes, contested: Counter[int]) -> list[int]:
-        """Take up every route in the way of another; return them, and raise prices there."""
+        """Remove and return every route that conflicts with another one, and raise prices there."""
         found: list[int] = []
         for lane in lanes:
             joint = lane >> 1
@@ -175,7 +175,7 @@ class _Board:
         return found
 
     def avoid(self, joints: Iterable[int]) -> None:
-        """Raise the price of joints that one route took in both directions."""
+        """Raise the price of joints that one route used in both directions."""
         for joint in joints:
             self._raise(joint)
 
@@ -187,9 +187,9 @@ class _Board:
 def search(
     graph: Graph, demand: Demand, distances: Sequence[float], price: Sequence[float]
 ) -> Lanes | None:
-    """Return the cheapest way of a demand where joints have prices; None where there is none.
+    """Return the cheapest route of a demand, given prices of joints; None if there is none.
 
-    A*: what remains to go in an empty mesh is never more than what remains to go here.
+    This is an A* search: the distance in an empty mesh is a lower bound of the remaining cost.
     """
     onward = graph.onward
     start = 2 * demand.start

@@ -1,8 +1,8 @@
-"""Find settings of a photonic mesh that make wanted circuits beside those that are there.
+"""Find settings of a photonic mesh that add wanted circuits to the present ones.
 
-This replaces the integer program of PipSwitch (arXiv 2501.18136) where an answer is needed at once;
-it can miss a routing that `mesh_exact` would find. Light of unused ports is led to unused external
-ports: a mesh is never dark, and what is not led away may come out at any other.
+It replaces the integer program of PipSwitch (arXiv 2501.18136) where an answer is needed at once;
+it can miss a routing that `mesh_exact` would find. Light of unused ports is routed to unused
+external ports: a mesh is never dark, and light that is not routed may leave at any port.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Blocked(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How the cells must stand, the path of every ingress port's light, and what it costs."""
+    """The state of every cell, the light path from every ingress port, and the cost."""
 
     setting: Setting
     paths: Mapping[int, Path]
@@ -34,11 +34,11 @@ class Routing:
 
 
 def route(mesh: Mesh, wanted: Mapping[int, int]) -> Routing:
-    """Return a routing of a whole matching, ingress to egress, that disturbs little.
+    """Return a routing of a whole matching, ingress to egress, that keeps present paths.
 
-    Of reciprocal ports, the lower one of a pair comes first. Circuits that are there already keep
-    their paths where that leaves a way for the others. Raise Blocked when no way was found,
-    ValueError when `wanted` is no matching of the mesh.
+    Of reciprocal ports, the lower one of a pair comes first. Present circuits keep their paths
+    where that leaves a route for the others. Raise Blocked when no routing was found, ValueError
+    when `wanted` is no matching of the mesh.
     """
     _check(mesh, wanted)
     graph = Graph.of(mesh)
@@ -55,7 +55,7 @@ def route(mesh: Mesh, wanted: Mapping[int, int]) -> Routing:
 
 
 def setting_of(mesh: Mesh, gates: Mapping[int, Gate]) -> Setting:
-    """Return a whole setting: cells that `gates` lacks stay as they are, or stand in bar."""
+    """Return a complete setting: cells that `gates` lacks keep their state, or are in bar."""
     present = mesh.setting or (Gate.BAR,) * len(mesh.cells)
     chosen = {**dict(enumerate(present)), **gates, **mesh.stuck}
     return tuple(chosen[cell] for cell in range(len(mesh.cells)))

@@ -1,6 +1,6 @@
-"""A precomputed mesh configuration: settings of a photonic mesh for a list of matchings, hashed.
+"""Precomputed settings of a photonic mesh for a list of matchings, with a hash.
 
-Loading one does not rely on the router that made it: light is traced through every setting.
+Loading does not trust the router that made them: light is traced through every setting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEYS = {"mesh_switch", "mesh", "matchings", "sha256"}
 
 @dataclass(frozen=True, slots=True)
 class SetMatching:
-    """The circuits of a matching, ingress to egress, and how the cells stand for it."""
+    """The circuits of a matching, ingress to egress, and the cell states that make them."""
 
     circuits: Mapping[int, int]
     setting: Setting
@@ -34,14 +34,14 @@ class SetMatching:
 
 @dataclass(frozen=True, slots=True)
 class MeshSwitch:
-    """A mesh with its ports, and every matching for which its setting is known."""
+    """A mesh with its ports, and every matching that has a known setting."""
 
     mesh: Mesh
     matchings: tuple[SetMatching, ...]
 
     @classmethod
     def of(cls, routed: Routed) -> MeshSwitch:
-        """Return the switch of matchings that were all routed; raise ValueError if one was not."""
+        """Return the switch for a complete routing; raise ValueError if a matching has no route."""
         graph = Graph.of(routed.mesh)
         first = 1 if routed.mesh.reciprocal else 1 + len(routed.mesh.ingress)
         found = []
@@ -65,7 +65,7 @@ class MeshSwitch:
         return what_is_wrong([tuple(pairs) for pairs in met], inputs) is None
 
     def losses(self) -> tuple[tuple[float, ...], ...]:
-        """Return the loss of every circuit, by matching: in dB where it is known, else in cells."""
+        """Return the loss of every circuit, by matching: in dB where known, otherwise in cells."""
         tracer = Tracer(self.mesh.cells)
         return tuple(
             tuple(_loss(self.mesh, tracer, one.setting, ingress) for ingress in one.circuits)
@@ -90,9 +90,9 @@ class MeshSwitch:
 
     @classmethod
     def from_json(cls, value: Any) -> MeshSwitch:
-        """Return the switch of a file whose hash is right and whose light goes where it says.
+        """Return the switch in a file, after checking its hash and tracing its light.
 
-        Raise ValueError, which says what is wrong, for any other.
+        Raise ValueError with the mistake for an invalid file.
         """
         if not isinstance(value, Mapping) or value.get("mesh_switch") != FORMAT:
             raise ValueError(f"it is no precomputed mesh configuration of format {FORMAT}")
@@ -116,7 +116,7 @@ class MeshSwitch:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a file's content: its keys sorted, without spaces."""
+    """Return the SHA-256 of a file's content as JSON with sorted keys and no spaces."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Owners of circuits: each changes its own, and those of all others stay as they are."""
+"""Circuits by owner: each owner changes its own circuits only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Owned = Mapping[str, Matching]
 
 
 class CircuitOfAnother(ValueError):
-    """A change would remove a circuit that its owner does not have, or needs a port in use."""
+    """A change would remove another owner's circuit, or needs a port that is in use."""
 
 
 def change_own(owned: Owned, owner: str, remove: Matching, add: Matching) -> dict[str, Matching]:
-    """Return the circuits of every owner after one of them has removed some and added others.
+    """Return the circuits of every owner after one owner has removed some and added others.
 
     Removes come before adds, so a port may go from one circuit to another. Raise CircuitOfAnother
     when a circuit to be removed is not the owner's, or an added one needs a port of another
-    circuit; nothing is to be changed then.
+    circuit; then no circuit may be changed.
     """
     mine = owned.get(owner, frozenset())
     if unowned := sorted(remove - mine):

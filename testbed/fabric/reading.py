@@ -1,4 +1,4 @@
-"""What an instrument says of the light at one port: one of four values, and never a bare number."""
+"""Readings of the light at one port: one of four values, never a bare number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Light(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The light at one port as an instrument reads it; `dbm` when it is measured, and only then."""
+    """The light at one port as an instrument reports it; `dbm` is set if it was measured."""
 
     light: Light
     dbm: float | None = None
@@ -46,10 +46,10 @@ Readings = Mapping[int, Reading]
 
 
 def measured(dbm: float) -> Reading:
-    """Return a measured level; ValueError for one that is no number."""
+    """Return the reading of a measured level; ValueError if it is not a finite number."""
     return Reading(Light.MEASURED, dbm)
 
 
 def above(floor: float, dbm: float) -> Reading:
-    """Return what a monitor saw that reads `floor` or less where it sees no light."""
+    """Return the reading of a monitor that reports `floor` or less where there is no light."""
     return measured(dbm) if dbm > floor or math.isnan(dbm) else DARK

@@ -1,4 +1,4 @@
-"""Where a switch is brought when a run that used it is over and others may have come since."""
+"""Find the state of a switch to restore after a run, when others may use it meanwhile."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from testbed.fabric.light import LightLimits
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the ports of one run shall show of its own cross-connects, and what they show besides.
+    """The cross-connects that the ports of one run should have at the end: its own, and others'.
 
-    All are cross-connects, ingress to egress.
+    All map ingress to egress.
     """
 
     target: State
@@ -32,10 +32,10 @@ def reachable(
     ports: frozenset[int],
     limits: LightLimits,
 ) -> Goal:
-    """Return the start, or the nearest to it that leaves alone what others made meanwhile.
+    """Return the initial state, or the nearest that keeps circuits others made meanwhile.
 
-    Where a cross-connect of the start is out of reach, its ports go to the state that the lab
-    declares safe, and a port that is to be kept alight keeps the light that the run gave it.
+    Where an initial cross-connect cannot be restored, its ports get the state that the lab declares
+    safe, and a port that must stay lit keeps the circuit that the run gave it.
     """
     others = {
         i: e

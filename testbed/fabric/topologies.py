@@ -1,8 +1,8 @@
-"""Topologies by name: which links join the ranks of a job, all at once or matching by matching.
+"""Topologies by name: the links that join the ranks of a job, as one or several matchings.
 
 Each is a frozen dataclass of options. Its `matchings(ranks, ports)` returns links between ports of
-ranks, every port in at most one link of a matching. A topology that never moves has one matching;
-several are lit one after the other, by a schedule's rounds or by time slots.
+ranks, every port in at most one link of a matching. A static topology has one matching; several
+matchings are lit one after the other, by a schedule's rounds or by time slots.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from testbed.fabric.matchings import Pair, round_robin
 
 
 class Topology(Protocol):
-    """A topology with its options."""
+    """The interface of topologies; an instance holds the options."""
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
-        """Return the links of each matching, of at least one, for ranks with so many ports each.
+        """Return the links of each matching, for `ranks` ranks with `ports` ports each.
 
         Raise ValueError, in one sentence, where ranks or ports do not allow this topology.
         """
@@ -32,7 +32,7 @@ class Ring:
     """Join each rank with the next, and the last with the first.
 
     The last `fibres` ports of a rank lead to the first ones of its successor. Two ranks are joined
-    by both sides, or once where their ports suffice for one side only.
+    twice, or once where their ports suffice for one link only.
     """
 
     fibres: int = 1
@@ -106,7 +106,7 @@ class Torus:
 
 @dataclass(frozen=True, slots=True)
 class AllToAll:
-    """Let every two ranks meet exactly once, in as few matchings as their ports allow.
+    """Join every two ranks exactly once, in as few matchings as their ports allow.
 
     The pairs of each round are those of `round_robin`; of an odd number of ranks one pauses in each
     round. A matching holds as many rounds as there are ports for, one behind each `fibres` ports,
@@ -117,7 +117,7 @@ class AllToAll:
     fibres: int = 1
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
-        """Return the matchings in which all meet."""
+        """Return the matchings in which all ranks meet."""
         _check_positive(fibres=self.fibres, ranks=ranks)
         _check_ports(f"all-to-all with {_count(self.fibres, 'fibre')} a pair", self.fibres, ports)
         if ranks == 1:
@@ -142,7 +142,7 @@ class AllToAll:
 
 @dataclass(frozen=True, slots=True)
 class Rails:
-    """Join the ranks of each rail as `each` says, and no two rails.
+    """Join the ranks of each rail by the topology `each`, with no links between rails.
 
     A rail is all ranks with one local index, that is their number modulo `ranks_per_host`; between
     the ranks of a host there is no light (Opus, arXiv 2507.08119).
@@ -152,7 +152,7 @@ class Rails:
     each: Topology = Ring()
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
-        """Return the matchings of all rails, the n-th of each rail together."""
+        """Return the matchings of all rails; the n-th matchings of all rails are one."""
         _check_positive(ranks_per_host=self.ranks_per_host, ranks=ranks)
         if ranks % self.ranks_per_host:
             raise ValueError(f"{ranks} ranks do not fill hosts of {self.ranks_per_host}")
@@ -163,7 +163,7 @@ class Rails:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Join the pairs of ranks that a file lists; a pair that comes twice has two fibres.
+    """Join the pairs of ranks that a file lists; a pair listed twice has two links.
 
     Each link takes the lowest port that its ranks have left, in the order of the list.
     """
@@ -177,7 +177,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class TimeSlots:
-    """Join other pairs of ranks in every time slot, as a file lists them slot by slot.
+    """Join the pairs of ranks that a file lists for every time slot.
 
     Within a slot, ports are taken as in `Graph`.
     """
@@ -185,7 +185,7 @@ class TimeSlots:
     slots: tuple[tuple[Pair, ...], ...]
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
-        """Return the links of each slot as a matching."""
+        """Return the links of each time slot as a matching."""
         _check_positive(ranks=ranks)
         if not self.slots:
             raise ValueError("a table of time slots has at least one slot")

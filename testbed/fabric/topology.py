@@ -1,4 +1,4 @@
-"""Topologies: which circuits join the ranks of a job, from the ports their hosts have."""
+"""The ring topology: circuits that join the ranks of a job, on the ports of their hosts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def ring(hosts: Sequence[str], ports: Ports) -> Matching:
 
 
 def ring_link(host: str, successor: str, ports: Ports) -> tuple[HostPort, HostPort]:
-    """Return the two ends of a ring's circuit, the sender's first."""
+    """Return the two ends of the circuit from a host to its successor on a ring, in this order."""
     return HostPort(host, ports[host][-1]), HostPort(successor, ports[successor][0])
 
 
 def between_ranks(
     joints: Iterable[tuple[tuple[int, int], tuple[int, int]]], hosts: Sequence[str], ports: Ports
 ) -> Matching:
-    """Return the circuits that joints of ranks are on hosts, given in the order of their ranks.
+    """Return the circuits between hosts for joints between ranks; `hosts` are in rank order.
 
     A joint names a rank and its port at either end: 0 for a host's first port, 1 for its last.
     """

@@ -1,1 +1,1 @@
-"""Faults: each is injected, witnessed by an observer other than the injector, and undone."""
+"""Faults: each is injected, confirmed by an observer other than the injector, and undone."""

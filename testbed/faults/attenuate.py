@@ -1,4 +1,4 @@
-"""The fault `attenuate`: a fibre of the victim's port loses more light than before."""
+"""The fault `attenuate`: add attenuation to a fibre of the victim's port."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from testbed.faults.descriptors import AttenuateOptions
 
 
 class Attenuate(Fault):
-    """Add loss in a fibre of one port, through the attenuator that it runs through.
+    """Add attenuation to a fibre of one port, with the attenuator in that fibre.
 
-    The fibre that the port sends into is taken where both have one. `bench.attenuation` records the
-    former attenuation.
+    If both fibres have one, the transmit fibre is used. `bench.attenuation` records the former
+    attenuation.
     """
 
     def __init__(self, options: AttenuateOptions) -> None:
         self._loss = options.loss
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Set the attenuator, read it back, and ask the meter at that fibre, if there is one."""
+        """Set the attenuator, read it back, and read the power meter in that fibre, if any."""
         port = HostPort.parse(victim.port)
         meter = bench.attenuation.meter(port)
         before = meter.level(deadline).dbm if meter else None
@@ -35,9 +35,9 @@ class Attenuate(Fault):
         return Injected(done.commanded, done.read_back, note=note, witness=witness)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept the port at either end of the circuit that lost its carrier.
+        """Accept a report that a port at either end of the circuit lost its carrier.
 
-        A loss that leaves the receivers enough light is seen by a meter only.
+        An attenuation that leaves the receivers enough light is observed by a power meter only.
         """
         if message.get("event") != "carrier" or message["up"]:
             return ""
@@ -47,5 +47,5 @@ class Attenuate(Fault):
         return f"{port} carrier" if port in ends else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Set the attenuation that was there before."""
+        """Restore the attenuation that the fibre had before."""
         bench.attenuation.restore(HostPort.parse(victim.port), deadline)

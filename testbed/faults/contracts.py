@@ -1,8 +1,9 @@
-"""The contract of faults: inject, undo, the journal's entry of the undo, and a receipt.
+"""The interface of faults: inject, undo, the undo's journal entry, and a receipt.
 
-`undo_entry` names the undo before anything happens; `inject` does it and returns the interval in
-which it took effect; `receipt` recognises the report of an observer other than the injector;
-`undo` takes it back, is safe to call twice and without `inject`, and returns only when verified.
+`undo_entry` describes the undo before the injection; `inject` injects the fault and returns the
+interval in which it took effect; `receipt` recognises a confirming report of an observer other than
+the injector; `undo` reverts the fault, is safe to call twice and without `inject`, and returns only
+when verified.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Victim:
 
     @property
     def own_circuits(self) -> frozenset[Circuit]:
-        """Return the circuits that end on the victim's host."""
+        """Return the circuits that end at the victim's host."""
         return frozenset(c for c in self.circuits if self.host in {end.host for end in c.ends})
 
     @property
@@ -43,7 +44,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """When a fault took effect: somewhere between two instants of one clock.
+    """The interval of one clock in which a fault took effect.
 
     `clock` is the host whose monotonic clock stamped them, or empty for this machine's.
     """
@@ -60,10 +61,10 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """An entry of the journal: what takes the fault back, on what.
+    """A journal entry that says how to revert a fault, and where.
 
-    `testbed recover` takes back one that names its `host`, for the agent there undoes all that
-    happened on it; any other it reports as left to be done by hand.
+    `testbed recover` carries out an entry with a `host`, since the agent there undoes every change
+    on that host; it reports any other entry as left for the user.
     """
 
     kind: str
@@ -74,25 +75,25 @@ class Fault(Protocol):
     """A kind of fault, made from its options."""
 
     def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Return what will take the fault back.
+        """Return the journal entry that says how to revert the fault.
 
-        None where nothing needs to be, or where the part of the bench that it uses writes that into
-        the journal itself.
+        None where nothing needs to be reverted, or where the bench writes the entry to the journal
+        itself.
         """
         return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Break it. Raise LabError when it could not be done."""
+        """Inject the fault. Raise LabError when that failed."""
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Return the name of the observer when this report of an agent proves the fault.
+        """Return the observer's name if this report of an agent proves the fault, or "".
 
         Where the report is on a step, `arrived` in it is when its rank entered the collective, in
         seconds on the orchestrator's clock.
         """
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Take it back and verify; raise UnsafeError when it could not be."""
+        """Revert the fault and verify; raise UnsafeError when that failed."""
 
 
 class OptionlessFault(Fault):
@@ -103,7 +104,7 @@ class OptionlessFault(Fault):
 
 
 class CarrierLossFault(OptionlessFault):
-    """A fault by which the other ends of the victim's circuits lose its light."""
+    """A fault that makes hosts at the other ends of the victim's circuits lose carrier."""
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
         """Return the port of another host that lost the victim's light, as `h1.p1 carrier`."""
@@ -115,7 +116,7 @@ class CarrierLossFault(OptionlessFault):
 
 
 def undo_on_rank(bench: Bench, victim: Victim, undo: Callable[[BenchHost], object]) -> None:
-    """Undo something on the victim's host, unless the rank there, or its agent, has ended."""
+    """Undo a fault on the victim's host, unless the rank there, or its agent, has ended."""
     host = bench.hosts.get(victim.host)
     if host is None:
         return  # the agent has ended its ranks as it was given up

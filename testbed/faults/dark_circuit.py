@@ -9,19 +9,19 @@ from testbed.faults.contracts import CarrierLossFault, Injected, Victim
 
 
 class DarkCircuit(CarrierLossFault):
-    """Disconnect both directions of one circuit at the switch; the hosts at its ends live on.
+    """Disconnect both directions of one circuit at the switch; both hosts keep running.
 
     `bench.fabric` has recorded how to restore the circuits that it found.
     """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Take the circuit down."""
+        """Disconnect the circuit."""
         circuit = self._circuit(bench, victim)
         change = bench.fabric.change(victim.circuits - {circuit}, "dark-circuit", deadline)
         return Injected(change.commanded, change.read_back, note=f"{circuit} disconnected")
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Make the circuit again unless the job has moved on to others."""
+        """Connect the circuit again, unless the job has moved on to other circuits."""
         if bench.fabric.circuits == victim.circuits - {self._circuit(bench, victim)}:
             bench.fabric.change(victim.circuits, "dark-circuit", deadline)
 

@@ -1,4 +1,4 @@
-"""Descriptors of the built-in faults: what entry points name, without their code."""
+"""Descriptors of the built-in faults, for entry points; importing them loads no fault code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.units import Loss, Seconds, Share
 
 @dataclass(frozen=True, slots=True)
 class AttenuateOptions:
-    """How much light is taken away."""
+    """The options of the fault `attenuate`: how much attenuation is added."""
 
     loss: Loss
     """What the fibre takes beyond what it took before."""
@@ -23,7 +23,7 @@ class AttenuateOptions:
 
 @dataclass(frozen=True, slots=True)
 class StragglerOptions:
-    """How a rank is slowed down, and by how much."""
+    """The options of the fault `straggler`: how a rank is slowed down, and by how much."""
 
     how: Literal["sleep", "quota", "freeze-cycle"] = "sleep"
     delay: Seconds = 0.0
@@ -44,7 +44,7 @@ class StragglerOptions:
 
     @property
     def dose(self) -> float:
-        """Return the seconds by which the rank is late at the least, now and then."""
+        """Return the least delay in seconds that the fault causes, constantly or at intervals."""
         return self.delay or self.period * (1 - self.share)
 
 

@@ -1,7 +1,7 @@
-"""Descriptors of the faults of switches' far ends, as experiments name them.
+"""Descriptors of the faults of simulated switches, as experiments name them.
 
-The far ends carry them out, on the twin's side of the wire; drivers/README.md lists which far end
-knows which fault.
+The simulated far ends carry them out in the twin; drivers/README.md lists which far end knows which
+fault.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from testbed.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class FarEndOptions:
-    """Where a fault strikes; without any of these everywhere, until the trial ends."""
+    """Where a far-end fault applies; by default everywhere, until the trial ends."""
 
     count: int | None = None
     """How often."""

@@ -11,11 +11,11 @@ class PowerCut(CarrierLossFault):
     """Cut the power of the victim's host, without FIN or RST; `bench.power` records the undo."""
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Turn the outlet off."""
+        """Turn the outlet of the victim's host off."""
         sent = now()
         bench.power.cut(victim.host, deadline)
         return Injected(sent, now(), note=f"outlet {bench.power.outlet(victim.host)} off")
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Turn the outlet on and read it back; the host then starts on its own."""
+        """Turn the outlet on and read it back; the host then boots on its own."""
         bench.power.restore(victim.host, deadline)

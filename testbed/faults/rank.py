@@ -1,4 +1,4 @@
-"""The faults `rank-kill` and `rank-freeze`: one process dies, or stops without dying."""
+"""The faults `rank-kill` and `rank-freeze`: one rank's process is killed, or stopped."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ _WITNESS_LIMIT = 1.0
 class RankKill(OptionlessFault):
     """Kill the victim's process with SIGKILL; its kernel closes its connections.
 
-    There is no undo, for nothing is left of a killed process.
+    There is no undo, since a killed process cannot be restored.
     """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Kill the process."""
+        """Kill the victim's process."""
         return _signal(bench, victim, "KILL", "ZX", deadline)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept a neighbour whose connection broke."""
+        """Accept a report of a neighbour that its connection to the victim broke."""
         said = message.get("said", {})
         is_neighbour = host in victim.neighbours and said.get("event") == "peer-lost"
         return f"{host} connection" if is_neighbour else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Do nothing; a killed process stays dead."""
+        """Do nothing, since a killed process cannot be restored."""
 
 
 class RankFreeze(OptionlessFault):
     """Stop the victim's process with SIGSTOP; its sockets stay open, and it sends nothing."""
 
     def undo_entry(self, bench: Bench, victim: Victim) -> Undo:
-        """Return the process that is to be continued."""
+        """Return the undo entry that continues the victim's process."""
         return Undo("rank-stopped", {"host": victim.host, "slot": victim.slot})
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Stop the process."""
+        """Stop the victim's process."""
         return _signal(bench, victim, "STOP", "T", deadline)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept nothing that agents report: the witness on the host is asked at once."""
+        """Accept no report of agents: the observer process on the host is queried instead."""
         return ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Continue the process; one that was fenced in the meantime needs nothing."""
+        """Continue the process; do nothing for a process that was fenced in the meantime."""
         undo_on_rank(bench, victim, lambda host: host.signal_rank(victim.slot, "CONT", deadline))
 
 

@@ -18,7 +18,7 @@ _STEPS = 4
 
 
 class Straggler(Fault):
-    """Slow the victim's rank down; nothing of it breaks."""
+    """Slow the victim's rank down, without breaking anything."""
 
     def __init__(self, options: StragglerOptions) -> None:
         self._options = options
@@ -30,11 +30,11 @@ class Straggler(Fault):
         return self._options.delay if self._options.how == "sleep" else None
 
     def undo_entry(self, bench: Bench, victim: Victim) -> Undo:
-        """Return the rank that is slowed down."""
+        """Return the undo entry that restores the speed of the victim's rank."""
         return Undo("rank-slowed", {"host": victim.host, "slot": victim.slot})
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Slow it down. Raise HostError where the host does not permit it."""
+        """Slow the rank down. Raise HostError where the host does not permit it."""
         options, host = self._options, bench.hosts[victim.host]
         if options.how == "sleep":
             note = f"rank {victim.rank} sleeps {options.delay:g} s before each collective"
@@ -47,9 +47,10 @@ class Straggler(Fault):
         return Injected(sent, now(), note=note)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept another rank that had to wait for the victim's first byte, or came before it.
+        """Accept another rank's report that it waited for the victim, or arrived before it.
 
-        StragglAR may have no rank wait: what the others do without the victim takes as long.
+        With StragglAR perhaps no rank waits: the rounds without the victim may take as long as its
+        delay.
         """
         said = message.get("said", {})
         if "arrived" in message:
@@ -65,7 +66,7 @@ class Straggler(Fault):
         return f"{host} came {gap:.3f} s earlier" if gap >= _SEEN * self._options.dose else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Let the rank run at full speed; one that has ended needs nothing."""
+        """Let the rank run at full speed; do nothing for a rank that has ended."""
         slot, options = victim.slot, self._options
         if options.how == "sleep":
             undo_on_rank(bench, victim, lambda host: host.delay_rank(slot, 0.0, deadline))

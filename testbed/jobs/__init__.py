@@ -1,4 +1,4 @@
-"""Jobs: the options of each, and the configuration that its ranks are sent.
+"""Jobs: the options of each kind, and the configuration that its ranks receive.
 
-The programs themselves are in `onhost`; nothing here ever runs on a GPU host.
+The code of the ranks is in `onhost`; nothing here runs on a GPU host.
 """

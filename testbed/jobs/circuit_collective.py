@@ -1,4 +1,4 @@
-"""The job `collective` on a circuit switch: re-point between rounds, or forward over a ring."""
+"""The job `collective` on a circuit switch: re-point circuits between rounds, or forward."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class _Execution:
     changes: tuple[int, ...]
 
     def seconds(self, size: int, links: Links, late: Mapping[int, float]) -> tuple[float, float]:
-        """Return what it takes in all, and from when the last rank has arrived."""
+        """Return the total time, and the time since the last rank's arrival."""
         return seconds_at_own_pace(self.schedule, size, links, late, self.changes)
 
 
 class CircuitCollective(Job):
-    """Run through all sizes and end. Every collective begins on the circuits of a ring.
+    """AllReduce of all sizes, each by re-pointing circuits or by forwarding around a ring.
 
-    Other traffic would find them there, and what is forwarded uses them.
+    Other traffic would expect them, and forwarded data uses them.
     """
 
     def __init__(self, options: CollectiveOptions, schedules: Mapping[str, Schedule]) -> None:
@@ -70,7 +70,7 @@ class CircuitCollective(Job):
             self._alternatives[name] = tuple(both)
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the sizes, the schedules in stages, and all circuits, as plain data."""
+        """Return the sizes, the schedules in stages and all circuits as plain data."""
         options = self._options
         return {
             "kind": "collective",
@@ -94,7 +94,7 @@ class CircuitCollective(Job):
         }
 
     def predict(self, links: Links, late: Mapping[int, float]) -> dict[str, float]:
-        """Return what the cost model expects of every total and exposed time."""
+        """Return the total and exposed times that the cost model predicts."""
         values = {}
         for size in self._options.sizes:
             for name, execution in self._turns(size, links).items():
@@ -104,7 +104,7 @@ class CircuitCollective(Job):
         return values
 
     def choices(self, links: Links) -> dict[str, dict[str, str]]:
-        """Return, by algorithm and size, the execution that the model expects to be faster."""
+        """Return, by algorithm and size, the execution that the model predicts to be faster."""
         return {
             name: {str(size): self._faster(names, size, links) for size in self._options.sizes}
             for name, names in self._alternatives.items()

@@ -1,4 +1,4 @@
-"""The job `collective`, as the orchestrator sees it: its schedules, and what they should take."""
+"""The orchestrator's side of the job `collective`: its schedules and predicted times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.jobs.contracts import Job
 
 
 class Collective(Job):
-    """Run through all sizes and end."""
+    """AllReduce of all sizes by several algorithms."""
 
     topology = "all"
 
@@ -31,14 +31,14 @@ class Collective(Job):
         }
 
     def on_circuits(self) -> CircuitCollective:
-        """Return the job for a circuit switch, whose hosts have two ports each."""
+        """Return the job for a circuit switch, with two ports per host."""
         if self._options.libraries:
             library = self._options.libraries[0]
             raise ValueError(f"{library} connects everybody at once, which takes a packet switch")
         return CircuitCollective(self._options, self._schedules)
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the sizes and the schedules, as plain data; what libraries do has none."""
+        """Return the sizes and schedules as plain data; a library's AllReduce has no schedule."""
         options = self._options
         schedules = {
             name: to_json(self._schedules[name]) if name in self._schedules else None
@@ -57,7 +57,11 @@ class Collective(Job):
         }
 
     def predict(self, links: Links, late: Mapping[int, float]) -> dict[str, float]:
-        """Return what the cost model expects of every metric, with some ranks `late` by seconds."""
+        """Return the metrics that the cost model predicts.
+
+        `late` maps ranks to their delay in seconds. With delays, the critical-delay metrics are
+        left out.
+        """
         values = {}
         times: dict[str, tuple[float, float]] = {}
         for size in sorted(self._options.sizes):

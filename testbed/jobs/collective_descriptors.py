@@ -1,4 +1,4 @@
-"""Descriptor of the job `collective`: what the entry point names, without its code."""
+"""Descriptor of the job `collective`, for its entry point; importing it loads no job code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CircuitUse = Literal["auto", "re-point", "forward", "both"]
 
 @dataclass(frozen=True, slots=True)
 class CollectiveOptions:
-    """AllReduce by several algorithms in turn, on the same hosts, with every value verified."""
+    """AllReduce by several algorithms in turn on the same hosts, with every sum verified."""
 
     ranks: int
     sizes: tuple[Bytes, ...]
@@ -49,7 +49,7 @@ class CollectiveOptions:
             raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
 
     def measures(self) -> Iterator[str]:
-        """Yield the metrics of its trials, on circuits or on a packet switch."""
+        """Yield the metrics that its trials measure, on circuits or on a packet switch."""
         yield from ("steps", "digest", "skew", "straggler", "straggler_confidence")
         yield from ("model_error", "right_choices")
         if "stragglar" in self.algorithms:
@@ -63,7 +63,7 @@ class CollectiveOptions:
                 yield from (f"over_{library}_{name}_{size}" for name in ours)
 
     def predicts(self) -> Iterator[str]:
-        """Yield the metrics of its trials that the cost model knows: those of our algorithms."""
+        """Yield the metrics that the cost model predicts: those of our own algorithms."""
         if "stragglar" in self.algorithms:
             yield from _beside_stragglar(self.algorithms)
         ours = [name for name in self.algorithms if name not in get_args(Library)]
@@ -75,7 +75,7 @@ class CollectiveOptions:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Return the libraries that its ranks need."""
+        """Return the names of the libraries that its ranks need."""
         named = {self.executor, *self.algorithms}
         return tuple(library for library in get_args(Library) if library in named)
 

@@ -1,4 +1,4 @@
-"""The contracts of jobs: what the orchestrator asks of one before and while its ranks run."""
+"""The interfaces of jobs, which the orchestrator uses before and while ranks run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Job(Protocol):
-    """A kind of job, made from its options."""
+    """The interface of a kind of job; an instance holds the options."""
 
     ranks: int
     spares: int = 0
@@ -27,7 +27,7 @@ class Job(Protocol):
     """It lives on from trial to trial; a job with an end starts anew in each."""
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return what a rank is configured with: the name of its program and its options."""
+        """Return the configuration of a rank: the name of its program and its options."""
 
 
 @runtime_checkable
@@ -35,52 +35,52 @@ class PredictableJob(Protocol):
     """A `Job` whose metrics the cost model predicts."""
 
     def predict(self, links: Links, late: Mapping[int, float]) -> Mapping[str, float]:
-        """Return what is expected of its metrics, with some ranks `late` by seconds."""
+        """Return the predicted metrics; `late` maps late ranks to their delay in seconds."""
 
 
 @runtime_checkable
 class StepJob(Protocol):
-    """A `Job` of steps that end with an AllReduce."""
+    """A `Job` that consists of steps, each ending with an AllReduce."""
 
     chooses: Schedule | None
     """The schedule that it begins with where the AllReduce is chosen while it runs; else None."""
 
     def gradient_bytes(self, state_bytes: int) -> int:
-        """Return the size of what is summed, for ranks with so much state."""
+        """Return the bytes that an AllReduce sums, for ranks with `state_bytes` of state."""
 
     def predict_steps(
         self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
     ) -> Mapping[str, float]:
-        """Return what is expected of its metrics with some ranks `late` by seconds.
+        """Return the predicted metrics; `late` maps late ranks to their delay in seconds.
 
-        `step` is what a step took before that.
+        `step` is the time of a step without a delay, in seconds.
         """
 
 
 @runtime_checkable
 class FabricDependentJob(Protocol):
-    """A job that runs differently on a circuit switch than on a packet switch."""
+    """A job that runs differently on a circuit switch and on a packet switch."""
 
     def on_circuits(self) -> Job:
-        """Return the job for circuits; raise ValueError where it cannot run on any."""
+        """Return the job for a circuit switch; raise ValueError if it cannot run on one."""
 
 
 @runtime_checkable
 class CircuitRequestingJob(Protocol):
-    """A `PredictableJob` whose ranks ask for circuits while it runs."""
+    """A `PredictableJob` whose ranks request circuits while it runs."""
 
     circuits: Sequence[Sequence[Joint]]
     """All that they ask for, by number; 0 are those that it begins with."""
 
     def choices(self, links: Links) -> Mapping[str, Mapping[str, str]]:
-        """Return, by algorithm and size, which schedule to run; nothing where no choice is left."""
+        """Return, by algorithm and size, the schedule to run; empty where there is no choice."""
 
 
 class Model(Protocol):
-    """A kind of job that is computed and not run; the role of its `Kind` is `model`."""
+    """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 
     def values(self) -> Mapping[str, float]:
-        """Return its metrics by name."""
+        """Return the values of the job's metrics by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One metric read from the output of programs, in the base unit of its dimension."""
+    """One metric found in the output of programs, in the base unit of its dimension."""
 
     metric: str
     value: float
@@ -106,23 +106,23 @@ class Reading:
 
 @runtime_checkable
 class ProgramJob(Protocol):
-    """A `Job` whose ranks run an ordinary program each."""
+    """A `Job` whose ranks each run an ordinary program."""
 
     hardware_only: str
     """Why a twin cannot run it, or an empty string."""
 
     @property
     def metrics(self) -> Mapping[str, MetricDefinition]:
-        """Return the metrics that its options define, by name."""
+        """Return the metrics that the options define, by name."""
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
-        """Return what each rank's host runs, in rank order; nothing where it is empty.
+        """Return the command line for each rank's host, in rank order; empty to run nothing.
 
         Raise ValueError where the hosts lack what the program needs.
         """
 
     def verdict(self, code: int) -> str:
-        """Return why an exit code (negative for a signal) is none of success, or nothing."""
+        """Return why an exit code (negative for a signal) means failure; empty for success."""
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
-        """Yield what was measured; raise LabError when what was said cannot be read."""
+        """Yield the metrics in the programs' output; raise LabError for unreadable output."""

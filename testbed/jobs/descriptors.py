@@ -1,4 +1,4 @@
-"""Descriptors of the built-in jobs: what entry points name, without their code."""
+"""Descriptors of the built-in jobs, for entry points; importing them loads no job code."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TrainOptions:
             raise ValueError("rotary attention needs an even number of dimensions per head")
 
     def measures(self) -> Iterator[str]:
-        """Yield the metrics of its trials, but for those that a fault brings."""
+        """Yield the metrics that its trials measure without a fault."""
         yield from ("step_time", "steps", "loss")
         yield from ("busbw", "wire_overhead") if self.ranks > 1 else ()
         yield from ("digest",) if self.steps is not None else ()
@@ -82,7 +82,7 @@ class TrainOptions:
 
 @dataclass(frozen=True, slots=True)
 class AllReduceOptions:
-    """AllReduce of given sizes, again and again, with every value verified."""
+    """Repeated AllReduce of given sizes, with every sum verified."""
 
     ranks: int
     sizes: tuple[Bytes, ...]
@@ -100,7 +100,7 @@ class AllReduceOptions:
         check_sizes(self.sizes)
 
     def measures(self) -> Iterator[str]:
-        """Yield the metrics of its trials, but for those that a fault brings."""
+        """Yield the metrics that its trials measure without a fault."""
         yield from ("steps", "digest")
         for name in map(size_name, self.sizes):
             yield from (f"time_{name}", f"algbw_{name}", f"busbw_{name}")
@@ -108,7 +108,7 @@ class AllReduceOptions:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveModelOptions:
-    """An AllReduce by the cost model, with its last rank late, beside another one."""
+    """An AllReduce computed by the cost model with its last rank late, compared with another."""
 
     ranks: int
     size: Bytes
@@ -134,7 +134,7 @@ class CollectiveModelOptions:
             raise ValueError("rate must be above 0")
 
     def measures(self) -> Iterator[str]:
-        """Yield the metrics that it computes."""
+        """Yield the metrics that the model computes."""
         yield from ("total_time", "exposed_time", "speedup", "exposed_speedup", "rounds")
         yield from ("critical_delay",) if self.algorithm == "stragglar" else ()
 

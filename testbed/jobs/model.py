@@ -1,4 +1,4 @@
-"""The job `collective-model`: an AllReduce by the cost model, and nothing is run."""
+"""The job `collective-model`: compute the time of an AllReduce by the cost model only."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from testbed.jobs.descriptors import CollectiveModelOptions
 
 
 class CollectiveModel:
-    """Compare an AllReduce with another of the same ranks, size and straggler."""
+    """Compares two AllReduces of the same ranks, size and straggler by the cost model."""
 
     def __init__(self, options: CollectiveModelOptions) -> None:
         self._options = options
 
     def values(self) -> Mapping[str, float]:
-        """Return the metrics of both; no critical delay where there is none."""
+        """Return the metrics of both; the critical delay is left out if there is none."""
         options = self._options
         straggler = options.ranks - 1
         ours = all_reduce(options.algorithm, options.ranks, straggler)

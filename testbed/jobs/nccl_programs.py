@@ -1,7 +1,7 @@
-"""The job `nccl-tests`: how its programs are launched over a lab's hosts, and what they print.
+"""The job `nccl-tests`: command lines to launch its programs, and reading of their output.
 
-Neither the launching nor the reading was tried on GPUs. Command lines are those of the programs'
-READMEs, of Open MPI 5 and of Slurm; what is read was written by hand from the programs' sources.
+It was not tried on GPUs. Command lines follow the READMEs of the programs, Open MPI 5 and Slurm;
+the samples of output in tests were written by hand from the programs' sources.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ has started on their hosts (`onhost/agent/processes.py`). `srun` hands on the wh
 
 
 class NcclTests(Program):
-    """A program of nccl-tests or rccl-tests, launched over hosts or on each of them.
+    """A program of nccl-tests or rccl-tests, launched once over all hosts or on each host.
 
-    Its metrics are those of message sizes, and no patterns find others.
+    It measures metrics per message size only; it has no patterns.
     """
 
     hardware_only = "it measures GPUs and their network, of which a twin has none"
@@ -48,9 +48,9 @@ class NcclTests(Program):
         self._options = options
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
-        """Return what each rank's host runs: with MPI, the first one launches for all.
+        """Return the command line for each rank's host; with MPI, the first host launches all.
 
-        Raise ValueError when the lab does not say how its data would get to the fabric.
+        Raise ValueError when the lab file does not say which interfaces carry its data.
         """
         options = self._options
         if options.launch == "agent":
@@ -61,15 +61,16 @@ class NcclTests(Program):
         return (line, *(() for _ in hosts[1:]))
 
     def verdict(self, code: int) -> str:
-        """Return why an exit code is none of success, or an empty string."""
+        """Return why an exit code means failure; empty for success."""
         if code in _CODES:
             return f"it ended with code {code}: {_CODES[code]}"
         return super().verdict(code)
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
-        """Yield time, algbw and busbw of every size, of the slowest host where each has its own.
+        """Yield time, algbw and busbw of every size; of several outputs, those of the slowest host.
 
-        Raise UnreadableOutput for what is no output of theirs, LabError for values that are wrong.
+        Raise UnreadableOutput for output of another program, LabError where a program counted wrong
+        values.
         """
         is_json, program = self._options.report == "json", self._options.program
         outputs = [read_output(one.report if is_json else one.stdout, program) for one in said]

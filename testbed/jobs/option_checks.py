@@ -9,14 +9,14 @@ from testbed.units import SIZE
 
 
 def check_counts(options: Any, *names: str, least: int = 1) -> None:
-    """Refuse options of these names that are less than `least`."""
+    """Raise ValueError if one of the named options is less than `least`."""
     for name in names:
         if (count := getattr(options, name)) < least:
             raise ValueError(f"{name} must be at least {least}, not {count}")
 
 
 def check_list(name: str, items: Sequence[str]) -> None:
-    """Refuse a list that is empty, or that names something twice."""
+    """Raise ValueError for a list that is empty or has an item twice."""
     if not items:
         raise ValueError(f"{name} must name at least one")
     for index, item in enumerate(items):
@@ -25,7 +25,7 @@ def check_list(name: str, items: Sequence[str]) -> None:
 
 
 def check_sizes(sizes: Sequence[int]) -> None:
-    """Refuse message sizes that do not consist of float32 values, and a list without any."""
+    """Raise ValueError for an empty list, or a size that is no multiple of a float32's size."""
     check_list("sizes", [SIZE.format(size) for size in sizes])
     for size in sizes:
         if size < 4 or size % 4:
@@ -33,6 +33,6 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 
 def check_pairs(ranks: int, *algorithms: str) -> None:
-    """Refuse an odd number of ranks for StragglAR."""
+    """Raise ValueError for an odd number of ranks if one of the algorithms is StragglAR."""
     if ranks % 2 and "stragglar" in algorithms:
         raise ValueError(f"stragglar pairs its ranks, so their number must be even, not {ranks}")

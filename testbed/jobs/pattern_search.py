@@ -1,9 +1,9 @@
-"""Search lines for patterns, in a process of its own that the kernel ends when one takes too long.
+"""Search lines for patterns, in a separate process that the kernel kills after a time limit.
 
 Python's regular expressions can take exponential time, and nothing inside the interpreter stops
-them. The patterns come from a file that a person wrote, the lines from a program, so `patterns.py`
-runs this file as a program: questions on standard input, answers on standard output, as JSON.
-Standard library only.
+them. Patterns come from a user's file and lines from a program, so `patterns.py` runs this file as
+a program, with a request on standard input and the answer on standard output, as JSON. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEMORY = 1 << 30
 
 
 def main(seconds: int) -> None:
-    """Answer one question: for each pattern first its name, then what its group held."""
+    """Read one request and print the matches: each pattern's name, and what its group matched."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     question = json.load(sys.stdin)

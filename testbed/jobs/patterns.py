@@ -1,4 +1,4 @@
-"""Numbers that programs print, found by patterns from the experiment file."""
+"""Find the numbers that programs print, by patterns from the experiment file."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
 def readings(patterns: Mapping[str, Pattern], texts: Sequence[str]) -> Iterator[Reading]:
-    """Yield what each pattern found in the lines of all texts: the median of its numbers.
+    """Yield for each pattern the median of the numbers that it matched in all texts.
 
-    A pattern that found nothing yields nothing. Raise LabError for one that caught no number, or
-    that takes longer than any pattern needs.
+    A pattern without a match yields nothing. Raise LabError for a match that is no number, or when
+    the search exceeds its time limit.
     """
     if not patterns:
         return

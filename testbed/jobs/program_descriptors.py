@@ -1,4 +1,4 @@
-"""Descriptors of the jobs that run ordinary programs, without their code."""
+"""Descriptors of the jobs that run ordinary programs; importing them loads no job code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _METRIC = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A metric that a program prints: a line of it holds the number in the pattern's one group.
+    """A metric that a program prints: the group of a regular expression matches the number.
 
     Of several such lines, of all ranks, the median counts.
     """
@@ -48,7 +48,7 @@ class Pattern:
 
     @property
     def base(self) -> tuple[str, float]:
-        """Return the base unit, and what a number in `unit` is multiplied by to be in it."""
+        """Return the base unit, and the factor that converts numbers in `unit` to it."""
         return _FACTORS[self.unit]
 
 
@@ -62,7 +62,7 @@ _FACTORS = {
 
 @dataclass(frozen=True, slots=True)
 class CommandOptions:
-    """Any program, one process on the host of each rank, begun together."""
+    """Any program; one process per host of a rank, all started together."""
 
     ranks: int
     command: tuple[str, ...]
@@ -76,13 +76,13 @@ class CommandOptions:
         _check_program(self, self.command)
 
     def measures(self) -> tuple[str, ...]:
-        """Return no metrics but those of `metrics`."""
+        """Return no metrics besides those that `metrics` defines."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class TorchrunOptions:
-    """A script under torchrun, one agent of it on the host of each rank."""
+    """A script under torchrun; one torchrun agent per host of a rank."""
 
     ranks: int
     script: tuple[str, ...]
@@ -103,13 +103,13 @@ class TorchrunOptions:
             raise ValueError(f"{self.port} is not a port from 1024 to 65535")
 
     def measures(self) -> tuple[str, ...]:
-        """Return no metrics but those of `metrics`."""
+        """Return no metrics besides those that `metrics` defines."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsOptions:
-    """A program of nccl-tests or rccl-tests, over the GPUs of the hosts of all ranks."""
+    """A program of nccl-tests or rccl-tests on the GPUs of all ranks' hosts."""
 
     ranks: int
     """Hosts; `gpus` on each take part."""
@@ -147,11 +147,11 @@ class NcclTestsOptions:
 
     @property
     def any_size(self) -> bool:
-        """Tell that it measures whatever sizes its arguments come to."""
+        """Return true: the sizes that it measures depend on its arguments."""
         return True
 
     def measures(self) -> tuple[str, ...]:
-        """Return no metrics but those of message sizes."""
+        """Return no metrics besides those of message sizes."""
         return ()
 
 

@@ -1,4 +1,4 @@
-"""The jobs `command` and `torchrun`: what their hosts run, and what is read from what they print.
+"""The jobs `command` and `torchrun`: the command lines of their hosts, and their metrics.
 
 Tried with PyTorch 2.13 and gloo on a twin; not on GPUs.
 """
@@ -20,7 +20,7 @@ _NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}
 
 
 class Program(Job):
-    """A program on the host of each rank; patterns read its metrics from what it prints."""
+    """A program on the host of each rank, with patterns that read metrics from its output."""
 
     hardware_only = ""
 
@@ -31,18 +31,18 @@ class Program(Job):
 
     @property
     def metrics(self) -> Mapping[str, MetricDefinition]:
-        """Return what the file says of its metrics."""
+        """Return the definitions of the metrics in the experiment file."""
         return {
             name: MetricDefinition(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
             for name, pattern in self._patterns.items()
         }
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the name of the program that runs programs; the rest is its host's own."""
+        """Return the configuration of a rank that runs a program."""
         return {"kind": "program", "options": {}}
 
     def verdict(self, code: int) -> str:
-        """Return why an exit code, negative for a signal, is none of success, or nothing."""
+        """Return why an exit code (negative for a signal) means failure; empty for success."""
         if not code:
             return ""
         if code in _NOT_STARTED:
@@ -54,31 +54,31 @@ class Program(Job):
             return f"it ended with code {code}"
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
-        """Yield every metric that a pattern found."""
+        """Yield every metric that a pattern found in the output."""
         yield from readings(self._patterns, [one.stdout for one in said])
 
 
 class Command(Program):
-    """Any program, the same on every host; which rank it is stands in its environment."""
+    """Any program, the same on every host; environment variables tell it its rank."""
 
     def __init__(self, options: CommandOptions) -> None:
         super().__init__(options.ranks, options.topology, options.metrics)
         self._command = options.command
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
-        """Return what each rank's host runs."""
+        """Return the command line for each rank's host."""
         return tuple(self._command for _ in hosts)
 
 
 class Torchrun(Program):
-    """A script under torchrun, whose agents meet on the management network."""
+    """A script under torchrun, whose agents rendezvous over the management network."""
 
     def __init__(self, options: TorchrunOptions) -> None:
         super().__init__(options.ranks, options.topology, options.metrics)
         self._options = options
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
-        """Return what each rank's host runs."""
+        """Return the command line for each rank's host."""
         options = self._options
         return tuple(
             (

@@ -1,4 +1,4 @@
-"""The jobs `train` and `allreduce`, as the orchestrator sees them."""
+"""The orchestrator's side of the jobs `train` and `allreduce`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rat
 
 
 class Train(Job):
-    """Train until the last step, or until the run ends."""
+    """Training until the last step, or until the run ends."""
 
     def __init__(self, options: TrainOptions) -> None:
         self._options = options
@@ -38,7 +38,7 @@ class Train(Job):
         return all_reduce(first, options.ranks, options.straggler)
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the model, its batches, and a schedule unless the ranks' own ring sums."""
+        """Return the model, its batches, and the schedule unless the ranks use their own ring."""
         told = {key: getattr(self._options, key) for key in _MODEL}
         if self._options.collective != "ring":
             from testbed.collectives.schedule import to_json
@@ -47,15 +47,16 @@ class Train(Job):
         return {"kind": "train", "options": told}
 
     def gradient_bytes(self, state_bytes: int) -> int:
-        """Return a third of the state, which is the parameters and both moments of Adam."""
+        """Return a third of the state, which holds the parameters and both moments of Adam."""
         return state_bytes // 3
 
     def predict_steps(
         self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
     ) -> dict[str, float]:
-        """Return by how much steps take longer; what a choice changes is expected when it is made.
+        """Return the predicted step time while some ranks are late.
 
-        A rank that is late holds the collective up, but for what that does without it meanwhile.
+        A late rank delays the collective, except for the rounds that run without that rank
+        meanwhile. The effect of another AllReduce is predicted when it is chosen.
         """
         if self.chooses is not None:
             return {}
@@ -67,7 +68,7 @@ class Train(Job):
 
 
 class AllReduce(Job):
-    """Run through all sizes and end."""
+    """Repeated AllReduce of all sizes."""
 
     def __init__(self, options: AllReduceOptions) -> None:
         self._options = options
@@ -76,7 +77,7 @@ class AllReduce(Job):
         self.topology = options.topology
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the sizes and how often each is run."""
+        """Return the sizes and the number of iterations of each."""
         options = self._options
         return {
             "kind": "allreduce",

@@ -1,7 +1,7 @@
-"""The nightly: every experiment on the twin of every lab that it fits, within a budget of time.
+"""Nightly runs: every experiment on the twin of every lab that it fits, within a time budget.
 
     files → pairs → order → one `testbed run` each → cases → table, Markdown, JUnit, JSON
 
-What ran when is read from the run directories, and so is how long it took: there is no other state
-but the baselines. Each run is a process of its own, so that nothing it does can end the night.
+Dates and durations of earlier runs are read from the run directories: there is no other state but
+the baselines. Each run is a separate process, so that its crash does not end the nightly run.
 """

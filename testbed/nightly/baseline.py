@@ -1,9 +1,9 @@
-"""What this machine measured before, metric by metric, and whether it has become slower.
+"""Compare metrics with this machine's earlier measurements, to find those that got slower.
 
 A metric is slower when its whole 95 % interval lies beyond the whole interval of its baseline, by
 more than a margin. Both intervals are of order statistics and assume no distribution, so that the
 rate of false positives is known (`false_positive_rate`: 1 in 924 for six trials against six, 1 in
-1829 for ten). The margin is for what differs from night to night on one machine.
+1829 for ten). The margin allows for differences from night to night on one machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MEASURED = ("s", "bit/s")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a time depends on besides the code."""
+    """The properties of a machine on which times depend, besides the code."""
 
     cpu: str
     cores: int
@@ -45,13 +45,13 @@ class Machine:
 
     @property
     def name(self) -> str:
-        """Return a name for files."""
+        """Return the name of the machine's baseline file."""
         text = f"{self.cpu}-{self.cores}-cores-{self.kernel}"
         return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")[:120]
 
 
 def this_machine() -> Machine:
-    """Return the machine that this process runs on."""
+    """Return the properties of the machine that this process runs on."""
     try:
         facts = Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
     except OSError:
@@ -63,7 +63,7 @@ def this_machine() -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """A metric that has become slower: its interval now, and that of its baseline."""
+    """A metric that has become slower: its present interval, and that of its baseline."""
 
     arm: str
     metric: str
@@ -73,9 +73,9 @@ class Slower:
 
 
 def with_load(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics of a summary, each with whether the machine was `busy` in its arm.
+    """Return the metrics of a summary, each with a flag `busy` for its arm.
 
-    It was where other programs had much of it in more than a third of the arm's trials.
+    An arm is busy where other programs used much of the machine in more than a third of its trials.
     """
     busy = {
         arm
@@ -89,7 +89,7 @@ def with_load(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Baselines:
-    """The baselines of one machine, by experiment and lab, in a file of JSON.
+    """The baselines of one machine, by experiment and lab, in a JSON file.
 
     Metrics are those of `with_load`.
     """
@@ -104,7 +104,7 @@ class Baselines:
     def slower(self, of: str, metrics: Mapping[str, Any]) -> Iterator[Slower]:
         """Yield each metric that is slower than its baseline.
 
-        One of a busy machine is held against no baseline of an idle one.
+        A metric of a busy machine is not compared with a baseline of an idle one.
         """
         for name, now in _judged(metrics):
             before = self._found.get(of, {}).get(name)
@@ -118,16 +118,16 @@ class Baselines:
                 yield Slower(arm, metric, now["unit"], new, old)
 
     def compared(self, of: str, metrics: Mapping[str, Any]) -> dict[str, float]:
-        """Return which of these metrics have a baseline, and how often each is slower by chance."""
+        """Return the metrics that have a baseline, each with its probability of a false alarm."""
         mine = self._found.get(of, {})
         pairs = [(name, now, mine[name]) for name, now in _judged(metrics) if name in mine]
         return {name: false_positive_rate(now["n"], before["n"]) for name, now, before in pairs}
 
     def take(self, of: str, metrics: Mapping[str, Any], run: str, commit: str) -> int:
-        """Take as baselines what has none yet or is faster, and write the file; return how many.
+        """Store metrics that have no baseline yet or are faster, and return their number.
 
-        Faster is what its baseline would be slower than: so an improvement is kept, too. What an
-        idle machine measured takes the place of what a busy one did.
+        A metric is faster where its baseline would count as slower than it; so improvements become
+        the new baselines. Metrics of an idle machine replace those of a busy one.
         """
         mine = self._found.setdefault(of, {})
         new = {
@@ -184,9 +184,9 @@ def _judged(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def is_slower(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Return whether a metric's interval lies wholly beyond another on the bad side, and by enough.
+    """Return whether a metric's interval is entirely worse than another, by the margin or more.
 
-    A metric that has changed its unit or its direction is another one.
+    A metric whose unit or direction has changed is not comparable.
     """
     if (now["unit"], now["better"]) != (before["unit"], before["better"]):
         return False
@@ -197,10 +197,11 @@ def is_slower(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def false_positive_rate(n: int, before: int) -> float:
-    """Return how often a metric is slower by chance where nothing changed, without the margin.
+    """Return the probability that an unchanged metric counts as slower, without the margin.
 
-    `n` trials against `before`, all from one continuous distribution: the chance that the lower
-    end of the new interval, its k-th smallest value, is above the j-th largest of the old ones.
+    `n` trials against `before`, all from one continuous distribution: the probability that the
+    lower end of the new interval, its k-th smallest value, is above the j-th largest of the old
+    values.
     """
     k, j = order_statistic(n), order_statistic(before)
     above = range(before - j + 1, before + 1)

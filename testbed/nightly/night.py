@@ -1,4 +1,4 @@
-"""One night: tasks in their order until the budget is spent, each judged as it ends."""
+"""One nightly run: tasks are run in order until the time budget is spent, and judged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ProgressCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class SkippedTask:
-    """A task that was not reached, and why."""
+    """A task that was not run, and the reason."""
 
     task: Task
     reason: str
@@ -41,7 +41,7 @@ class SkippedTask:
 
 @dataclass(slots=True)
 class Night:
-    """What a night has done so far."""
+    """The results of a nightly run so far."""
 
     begun: str
     budget: float
@@ -57,7 +57,7 @@ class Night:
 
 
 class NightRunner:
-    """Runs the tasks of one night; a signal in `signals` ends it early."""
+    """Runs the tasks of one nightly run; a signal in `signals` ends it early."""
 
     def __init__(
         self,
@@ -77,9 +77,10 @@ class NightRunner:
         """Seconds that each arm once has taken tonight, by pair."""
 
     def run(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
-        """Run what fits into the budget, in seconds: each arm once, then full counts.
+        """Run the tasks that fit into `budget` seconds: one trial per arm, then full counts.
 
-        The time of the oldest full count is set aside before, and what it does is not done twice.
+        The time of the oldest full count is reserved at the beginning, and that pair gets no run
+        with one trial per arm.
         """
         self._night = night = Night(utc(), budget, excluded)
         self._end = end = Deadline.after(budget)
@@ -173,5 +174,5 @@ class NightRunner:
 
 
 def what(task: Task) -> str:
-    """Return what a task runs, in a few words."""
+    """Describe a task in a few words."""
     return f"{task.pair.name}, {counted(task.trials, 'trial')} of each arm"

@@ -1,4 +1,4 @@
-"""Which experiments fit which labs, and why the others cannot run here."""
+"""Find which experiments fit which labs, and why the others cannot run."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class Pair:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the names of experiment and lab, under which its runs are known."""
+        """Return the names of experiment and lab, which identify its runs."""
         return self.experiment.experiment, self.lab.lab
 
     @property
     def name(self) -> str:
-        """Return what it is, for people."""
+        """Return a readable name of the pair."""
         return " on ".join(self.key)
 
     @property
     def is_home(self) -> bool:
-        """Return whether this is the lab that the experiment names, and its claims are about."""
+        """Return whether this is the lab that the experiment names; its checks count only there."""
         return self.experiment.lab in (None, self.lab.lab)
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """What cannot run here, and why; `broken` says that its files are at fault."""
+    """An experiment or lab that cannot run, and why; `broken` marks mistakes in its files."""
 
     experiment: str
     lab: str
@@ -51,19 +51,19 @@ class Excluded:
 
     @property
     def is_misfit(self) -> bool:
-        """Return whether nothing is wrong but that the lab is another than the experiment needs."""
+        """Return whether the only problem is that the experiment needs another lab."""
         return not self.broken and self.lab != ANY_LAB
 
     @property
     def name(self) -> str:
-        """Return what it is, for people."""
+        """Return a readable name of the excluded experiment."""
         return " on ".join(filter(None, (self.experiment, self.lab)))
 
 
 def find_pairs(experiments: Path, labs: Path) -> tuple[list[Pair], list[Excluded]]:
-    """Return every experiment with every lab that it fits, and all that cannot run with reasons.
+    """Return every experiment with every lab that it fits, and the excluded ones with reasons.
 
-    A model touches no lab and is paired with its own only. Raise UsageError for a directory
+    A model experiment uses no lab and is paired with its own only. Raise UsageError for a directory
     without files.
     """
     broken: list[Excluded] = []

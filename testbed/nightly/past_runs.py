@@ -1,4 +1,4 @@
-"""What ran before, read from the run directories."""
+"""Read from the run directories which experiments ran before, when and for how long."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MEASURED = ("passed", "failed", "inconclusive")
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run on record: of which files, when, with how many trials of each arm, how long.
+    """A recorded run: its files, date, duration, and number of trials of each arm.
 
-    It is `whole` when it came to its end, and `timed` when all its trials were run until then; one
-    that was cut short says only that it takes longer.
+    It is `whole` when it ended normally, and `timed` when all its trials were run; the duration of
+    a run that was cut short is only a lower bound.
     """
 
     run: str
@@ -40,16 +40,16 @@ class PastRun:
     texts: tuple[str, str]
 
     def is_of(self, pair: Pair) -> bool:
-        """Return whether it ran these two files, as they are now."""
+        """Return whether the run used the two files of a pair in their present version."""
         texts = pair.experiment.source.text, pair.lab.source.text
         return (self.experiment, self.lab) == pair.key and self.texts == texts
 
 
 def past_runs(results: Path, on_progress: Callable[[str], None]) -> list[PastRun]:
-    """Return the runs on twins below `results` in which nothing was set by hand, oldest first.
+    """Return the runs on twins below `results` that had no overrides, oldest first.
 
-    A run that cannot be read is left out. `on_progress` is called with a sentence on each run of
-    whose events some have no valid time.
+    Runs that cannot be read are left out. `on_progress` is called with a sentence on each run that
+    has events without a valid time.
     """
     return [past for run in runs(results) if (past := _read(run, on_progress)) is not None]
 

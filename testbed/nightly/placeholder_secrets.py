@@ -13,7 +13,7 @@ _WORD = "of-no-lab"
 
 
 def stand_ins(lab: Lab) -> dict[str, str]:
-    """Return the environment variables that a lab file names as secrets, each with some word."""
+    """Return placeholder values for the environment variables that a lab file names as secrets."""
     return {secret.env: _WORD for secret in _secrets(lab) if secret.env}
 
 

@@ -1,4 +1,4 @@
-"""One run as a process of its own: with a limit, ended by signals, and its last words kept."""
+"""Run one task as a process of its own, with a time limit, and keep the end of its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Why = Literal["", "too long", "signal"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A run that has ended: its exit code, its summary if it wrote one, and why it was ended."""
+    """A run that has ended: its exit code, its summary if any, and why it was stopped."""
 
     code: int
     summary: Mapping[str, Any] | None
@@ -44,10 +44,10 @@ def conduct(
     limit: float,
     signals: Sequence[int],
 ) -> Ended:
-    """Run `testbed` with these arguments for `limit` seconds at most; return how it ended.
+    """Run `testbed` with these arguments for at most `limit` seconds; return how it ended.
 
-    `signals` grows while this waits: each signal is handed on, and so the run ends early. It then
-    has a minute to take everything back before it is killed, and with it its twin.
+    `signals` grows during the wait: each new signal is forwarded, which ends the run early. The run
+    then has a minute to undo its changes before it is killed together with its twin.
     """
     begin = now()
     command = [sys.executable, "-m", "testbed.cli", *arguments]

@@ -1,4 +1,4 @@
-"""A night as files: Markdown for people, JSON for scripts, JUnit XML for CI servers."""
+"""Reports of a nightly run: Markdown for people, JSON for scripts, JUnit XML for CI servers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FORMAT = 1
 
 
 def outcome(night: Night) -> tuple[str, str]:
-    """Return what a night came to, and why: the first check or trouble.
+    """Return the outcome of a nightly run and its reason: the first failed check or error.
 
-    It has passed, failed, been aborted, or it is an error.
+    The outcome is passed, failed, aborted or error.
     """
     for attribute, word in (("failures", "failed"), ("errors", "error")):
         for result in night.results:
@@ -38,7 +38,7 @@ def outcome(night: Night) -> tuple[str, str]:
 
 
 def rows(night: Night) -> Iterator[tuple[str, ...]]:
-    """Yield the table of a night: outcome, experiment, lab, trials of each arm, time, checks."""
+    """Yield the rows of the table: outcome, experiment, lab, trials of each arm, time, checks."""
     for result in night.results:
         experiment, lab = result.task.pair.key
         count, seconds = str(result.task.trials), f"{result.seconds:.0f} s"
@@ -60,7 +60,7 @@ def _checks(result: Result) -> str:
 
 
 def to_json(night: Night, machine: Machine, baselines: Baselines) -> dict[str, Any]:
-    """Return a night as plain values."""
+    """Return a nightly run as JSON values."""
     word, reason = outcome(night)
     return {
         "format": FORMAT,
@@ -97,7 +97,7 @@ def _run(result: Result) -> dict[str, Any]:
 
 
 def markdown(night: Night, machine: Machine) -> str:
-    """Return a night as a page of Markdown."""
+    """Return a nightly run as a page of Markdown."""
     word, reason = outcome(night)
     lines = [
         f"# Nightly: {word}",
@@ -143,7 +143,7 @@ def _cell(text: str) -> str:
 
 
 def junit(night: Night) -> str:
-    """Return a night as JUnit XML: a suite for each experiment, a case for each check."""
+    """Return a nightly run as JUnit XML: a suite per experiment, a case per check."""
     suites: dict[str, list[Case]] = {}
     for result in night.results:
         experiment, lab = result.task.pair.key

@@ -1,4 +1,4 @@
-"""What a run's times came to beside the baselines, arm by arm. Pure."""
+"""Compare the times of a run with the baselines, arm by arm; pure functions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from testbed.report.wording import spread
 
 @dataclass(frozen=True, slots=True)
 class SpeedComparison:
-    """The metrics of a run that have a baseline, with their chance, and those that are slower."""
+    """The metrics of a run that have a baseline, and those of them that are slower."""
 
     compared: Mapping[str, float]
     slower: Sequence[Slower]
 
     def also_in(self, before: SpeedComparison) -> SpeedComparison:
-        """Return the same with only those slower that were so in an earlier run, too."""
+        """Return the comparison with only those slower metrics that were slower before, too."""
         known = {(one.arm, one.metric) for one in before.slower}
         both = [one for one in self.slower if (one.arm, one.metric) in known]
         return replace(self, slower=tuple(both))
 
     def cases(self, *, is_sure: bool) -> Iterator[Case]:
-        """Yield a case for each arm with baselines; what is not sure yet fails none."""
+        """Yield a test case per arm with baselines; unless `is_sure`, no case fails."""
         arms = [name.rpartition(".")[0] for name in self.compared]
         for arm in dict.fromkeys(arms):
             words = [_words(one) for one in self.slower if one.arm == arm]

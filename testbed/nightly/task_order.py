@@ -1,4 +1,4 @@
-"""In which order a night runs things, and what of it fits into its budget. Pure."""
+"""Order the tasks of a nightly run, and choose those that fit into its budget; pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A pair to be run with so many trials of each arm: when it last was, and how long it took."""
+    """A pair to run with a number of trials per arm: its last date, and its duration."""
 
     pair: Pair
     trials: int
@@ -37,17 +37,17 @@ class Task:
     """What that rests on: no run of the pair, one of another count, or one of the same."""
 
     def after_once(self, seconds: float) -> Task:
-        """Return the task once each arm has run in so many seconds: how long it takes follows."""
+        """Return the task with its duration estimated from `seconds` for one trial per arm."""
         if self.basis != "nothing":
             return self
         return replace(self, seconds=_expected((seconds - _STARTING) * self.trials), basis="fewer")
 
 
 def tasks(pairs: Iterable[Pair], past: Sequence[PastRun]) -> tuple[list[Task], list[Task]]:
-    """Return what runs each arm once, and what runs full counts, oldest result first.
+    """Return the tasks with one trial per arm and the full ones, oldest result first.
 
-    Without a result comes before any, the lab that an experiment names before others. An
-    experiment of one trial has a full count only, and a file that was changed no result yet.
+    Pairs without a result come first, and the lab that an experiment names before other labs. An
+    experiment of one trial has a full task only; results of changed files do not count.
     """
     once: list[Task] = []
     full: list[Task] = []
@@ -89,10 +89,10 @@ def _age(task: Task) -> tuple[str, bool, float, tuple[str, str]]:
 
 
 def first_of_full(full: Sequence[Task], budget: float) -> Task | None:
-    """Return the full count that a night begins with setting time aside for.
+    """Return the full task for which a nightly run reserves time at its beginning.
 
-    It is the oldest that the whole budget has room for, as far as is known: so every night does at
-    least one, and none waits for ever behind many short runs.
+    It is the oldest whose known duration fits into the whole budget: so every nightly run does at
+    least one full task, and none is postponed for ever by many short ones.
     """
     known = (task for task in full if task.basis != "nothing")
     return next((task for task in known if task.seconds <= budget), None)

@@ -1,4 +1,4 @@
-"""What came of one run, case by case: claims that were missed, trouble of the lab, or nothing."""
+"""Judge one run as test cases: checks that failed, errors of the lab, or success."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WENT_WRONG = ("failed", "not recovered")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A task that was run, and its cases; `run` is its run directory, if it came to one."""
+    """A task that was run, and its test cases; `run` is its run directory, if it has one."""
 
     task: Task
     run: str
@@ -30,31 +30,31 @@ class Result:
 
     @property
     def failures(self) -> list[Case]:
-        """Return the claims that were missed."""
+        """Return the cases with failed checks."""
         return [case for case in self.cases if case.fate == "failure"]
 
     @property
     def errors(self) -> list[Case]:
-        """Return the trouble that the lab had."""
+        """Return the cases with errors of the lab."""
         return [case for case in self.cases if case.fate == "error"]
 
     @property
     def is_good(self) -> bool:
-        """Return whether nothing of it turns the night red."""
+        """Return whether no case of the task failed."""
         return not self.failures and not self.errors
 
     @property
     def word(self) -> str:
-        """Return what it came to, in one word."""
+        """Return the outcome of the task in one word."""
         return "failed" if self.failures else "error" if self.errors else "passed"
 
 
 def judge(task: Task, ended: Ended) -> Iterator[Case]:
-    """Yield the cases of a run: the run itself, its trials that went wrong, and its checks.
+    """Yield the test cases of a run: the run itself, its failed trials, and its checks.
 
-    One trial of each arm proves no claim about a median or a prediction, and neither does another
-    lab than the one that the experiment names; these are skipped and say so. Values that are wrong
-    are wrong everywhere.
+    One trial of each arm is no evidence for a check on a median or a prediction, and neither is a
+    lab other than the one that the experiment names; these cases are marked as skipped. Wrong
+    values in a collective fail the case on every lab.
     """
     summary = ended.summary
     trouble = _trouble(ended)

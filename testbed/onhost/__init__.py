@@ -1,4 +1,4 @@
-"""The only code that runs on GPU hosts: one agent per host and the ranks it starts.
+"""The code that runs on GPU hosts: one agent per host and the ranks that it starts.
 
 Standard library and NumPy, Python 3.9 or newer, and nothing of the rest of `testbed`: the package
 travels as one zip archive in which it is named `onhost`, so its modules import each other

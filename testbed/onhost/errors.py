@@ -1,10 +1,10 @@
-"""Why a rank interrupts a job: it reports the reason and waits for its agent's next command."""
+"""The errors that interrupt a rank's job; the rank reports them and waits for a command."""
 
 from __future__ import annotations
 
 
 class Left(Exception):
-    """The rank was told to leave its generation."""
+    """The rank was ordered to leave its generation."""
 
 
 class PeerLost(Exception):
@@ -18,16 +18,16 @@ class PeerLost(Exception):
 
 
 class ProtocolError(Exception):
-    """A message came that its sender, here and now, has no reason to send."""
+    """A rank sent a message that the protocol does not allow at this point."""
 
 
 class WrongGeneration(ProtocolError):
-    """A message came from another generation of the ring."""
+    """A message belongs to another generation."""
 
 
 class Corrupt(Exception):
-    """Values arrived that cannot be the sum of what the ranks sent."""
+    """Received values cannot be the sum of the values that the ranks sent."""
 
 
 class Refused(Exception):
-    """The agent asked for something that this rank, as it stands, cannot do."""
+    """The agent's command cannot be carried out in the rank's present state."""

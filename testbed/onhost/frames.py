@@ -1,4 +1,4 @@
-"""Framed JSON: four bytes of length, the most significant first, then that much UTF-8 text."""
+"""Framed JSON: a length of four bytes, big-endian, then that many bytes of UTF-8 text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def encode(message: Message) -> bytes:
 
 
 class Decoder:
-    """Cut a stream of bytes, arriving in any pieces, back into messages."""
+    """Splits a stream of bytes, arriving in any pieces, into messages."""
 
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest = largest
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that `data` completes; raise ProtocolError for anything else."""
+        """Return the messages that `data` completes; raise ProtocolError for an invalid frame."""
         self._held += data
         messages = []
         while len(self._held) >= LENGTH_BYTES:
@@ -45,7 +45,7 @@ class Decoder:
 
     @property
     def missing(self) -> int:
-        """Return how many bytes the message under way lacks, or its length if that is not known."""
+        """Return how many bytes the incomplete message lacks, or its length field if incomplete."""
         held = len(self._held)
         if held < LENGTH_BYTES:
             return LENGTH_BYTES - held

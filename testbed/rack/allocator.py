@@ -1,8 +1,8 @@
-"""Place slices on any free servers of a rack, with their bundles on fibres that have room.
+"""Place slices on free servers of a rack, with their bundles on fibres with capacity.
 
 After Morphlux, section 5.2 and algorithm 1: every slot gets a server of its own, every slot edge
-one path for its bundle, and the most fibres that any link carries are minimised. Unlike there, a
-link carries no more than its fibres, and all paths are considered, not K for each pair of servers.
+one path for its bundle, and the load of the most loaded link is minimised. Unlike there, a link
+carries no more than its fibres, and all paths are considered, not K for each pair of servers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES = 50_000
 
 
 def allocate(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> Slice | Refusal:
-    """Return a place for a slice of `shape` chips: an aligned block, else any free servers.
+    """Return a place for a slice of `shape` chips: an aligned block, or else any free servers.
 
     Raise ValueError for a shape that no rack of this kind can have.
     """
@@ -34,9 +34,9 @@ def allocate(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> Sli
 
 
 def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> Slice | Refusal:
-    """Return a place on any free servers where the fullest link carries fewest fibres.
+    """Return a place on any free servers that minimises the load of the most loaded link.
 
-    The same seed gives the same place. Every place has passed the independent check.
+    The same seed gives the same place. Every place is verified by the independent check.
     """
     graph = slot_graph(torus, shape)
     reason = _impossible(torus, graph, state)

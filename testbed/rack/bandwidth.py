@@ -1,4 +1,4 @@
-"""What bandwidth a slice has for its collectives, on a static torus and with redirected ports.
+"""The bandwidth of a slice for its collectives, on a static torus and with redirected ports.
 
 The unit is a ring: one port each way at every chip of the slice. A chip of a torus has two ports
 for each axis, so three rings at most.
@@ -19,7 +19,7 @@ def ports(torus: Torus) -> int:
 
 @lru_cache
 def static_port_use(torus: Torus, shape: Shape, axis: int | None = None) -> float:
-    """Return the share of a slice's ports, along one axis or all, whose links stay in the slice.
+    """Return the share of a slice's ports, on one axis or all, whose links stay in the slice.
 
     The links of a static torus lead elsewhere at the borders of a slice that does not span it.
     """
@@ -32,11 +32,11 @@ def static_port_use(torus: Torus, shape: Shape, axis: int | None = None) -> floa
 
 
 def static_rings(torus: Torus, shape: Shape) -> int:
-    """Return the rings of a slice of a static torus: one for each axis that it spans.
+    """Return the rings of a slice on a static torus: one for each axis that it spans.
 
     Along another axis bucket rings contend with those of the neighbours (Morphlux, section 3.1); a
-    slice that spans none has the one ring through all its chips. That is the paper's rule. It is
-    hard on the static rack: see `most_static_rings`.
+    slice that spans none has the one ring through all its chips. That is the paper's rule, which is
+    pessimistic for the static rack: see `most_static_rings`.
     """
     spanned = sum(s == size > 1 for s, size in zip(shape, torus.chips, strict=True))
     return torus.fibres * max(spanned, shape != (1, 1, 1))
@@ -52,13 +52,13 @@ def most_static_rings(torus: Torus, shape: Shape) -> int:
 
 @lru_cache
 def fabric_rings(torus: Torus, shape: Shape, groups: int = 1) -> int:
-    """Return the rings of a slice whose chips' ports are all redirected to its own chips.
+    """Return the rings of a slice whose chips' ports are all redirected into the slice.
 
-    The smaller of what ports and bundles bear. Of the ports each of `groups` communication groups
-    has an even share, half of it each way (Morphlux, appendix B.3). Rings go through one server
-    after the other: over a bundle once where the slots can be gone around, else there and back.
-    Inside a server the mesh joins any ports. Where the slice is and which paths its bundles take
-    does not matter.
+    The result is the smaller of the limits of ports and of bundles. Each of `groups` communication
+    groups has an equal share of the ports, half of it each way (Morphlux, appendix B.3). Rings go
+    through one server after the other: they use a bundle once where the slots form a ring, else in
+    both directions. Inside a server the mesh joins any ports. The result does not depend on the
+    place of the slice and the paths of its bundles.
     """
     if shape == (1, 1, 1):
         return 0
@@ -71,7 +71,7 @@ def fabric_rings(torus: Torus, shape: Shape, groups: int = 1) -> int:
 
 
 def ideal_rings(torus: Torus, shape: Shape) -> int:
-    """Return the rings of a slice on an ideal switch: all its ports."""
+    """Return the rings of a slice on an ideal switch, which uses all ports."""
     return 0 if shape == (1, 1, 1) else ports(torus) // 2
 
 
@@ -84,9 +84,10 @@ class Workload:
     gradient_s: float
 
     def step_s(self, chips: int, rings: float) -> float:
-        """Return T_c + 2 (n − 1) / n · V / B, with B the rings' bandwidth; latency is left out.
+        """Return the step time T_c + 2 (n − 1) / n · V / B, with B the rings' bandwidth.
 
-        The two-parameter model of the paper's hardware table, with the traffic of a ring AllReduce.
+        Latency is left out. This is the two-parameter model of the paper's hardware table, with the
+        traffic of a ring AllReduce.
         """
         if chips == 1:
             return self.compute_s

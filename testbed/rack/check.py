@@ -1,4 +1,4 @@
-"""Check where slices are and how they are wired, without a line of what placed them.
+"""Check the place and wiring of slices, independently of the allocator's code.
 
 Everything is derived anew from the rack's dimensions, by arithmetic on coordinates: which servers
 are neighbours, how many fibres join them, what a slice's slots and edges are.
@@ -20,7 +20,7 @@ class WrongAnswer(AssertionError):
 
 
 def checked(torus: Torus, state: Occupancy, answer: Slice) -> Slice:
-    """Return the answer if it fits what was free. Raise WrongAnswer if it does not."""
+    """Return the answer if it fits the free servers and fibres; raise WrongAnswer otherwise."""
     found = mistakes(torus, [answer], state)
     if found:
         raise WrongAnswer(f"{answer}: {'; '.join(found)}")
@@ -28,9 +28,9 @@ def checked(torus: Torus, state: Occupancy, answer: Slice) -> Slice:
 
 
 def mistakes(torus: Torus, slices: Sequence[Slice], state: Occupancy | None = None) -> list[str]:
-    """Return what is wrong with slices that share a rack; nothing when all is right.
+    """Return what is wrong with slices that share a rack; empty when all is right.
 
-    With a state, only what it has free may be used; without one, the whole rack.
+    With a state, only its free servers and fibres may be used; without one, the whole rack.
     """
     fibres, size = _rack_fibres(torus)
     room = fibres if state is None else dict(zip(sorted(fibres), state.room, strict=True))
@@ -113,12 +113,12 @@ def fibres_between(torus: Torus, grid: Shape, extent: Shape, a: Shape, b: Shape)
 
 
 def parts(whole: Shape, part: Shape) -> Shape:
-    """Return how many parts there are along each axis, or in which one a coordinate is."""
+    """Divide by `part` along each axis: the number of parts, or the part of a coordinate."""
     return (whole[0] // part[0], whole[1] // part[1], whole[2] // part[2])
 
 
 def at(extent: Shape, number: int) -> Shape:
-    """Return the coordinate of a number in lexicographic order."""
+    """Return the coordinate with this number in lexicographic order."""
     return (
         number // (extent[1] * extent[2]),
         number // extent[2] % extent[1],

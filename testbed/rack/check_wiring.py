@@ -1,4 +1,4 @@
-"""Check slices chip by chip, without a line of what wired them or replaced their chips."""
+"""Check the wiring of slices chip by chip, independently of the code that made it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_wiring(torus: Torus, wirings: Sequence[Wiring], failed: Collection[int
 def wiring_mistakes(
     torus: Torus, wirings: Sequence[Wiring], failed: Collection[int] = ()
 ) -> list[str]:
-    """Return what is wrong with slices that share a rack; nothing when all is right.
+    """Return what is wrong with slices that share a rack; empty when all is right.
 
     Each position has a healthy chip of its own, neighbours in different servers have a circuit for
     each link between them, on neighbouring servers, and no link carries more than its fibres.

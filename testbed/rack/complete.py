@@ -1,10 +1,10 @@
-"""Search every place of a slice and every path of its bundles: a place, or the proof of none.
+"""Search every place of a slice and every path of its bundles: find one, or prove there is none.
 
-A branch is given up as soon as some set of servers must exchange more fibres with the others than
-lead out of it (the cut condition of multicommodity flow). All cuts are looked at together: an array
-has for each set the fibres that its demands leave unused, and a bundle that moves on by a link
-takes from each set what it crosses there and back. In racks beyond 16 servers fewer sets are looked
-at: the search stays complete and takes longer.
+A branch is pruned as soon as some set of servers must exchange more fibres with the others than
+lead out of it (the cut condition of multicommodity flow). All cuts are checked together: an array
+has for each set of servers the spare fibres of its cut, and a bundle that is extended by a link
+reduces those of every set that it crosses. In racks beyond 16 servers fewer sets are checked: the
+search stays complete and takes longer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNREACHED = 1 << 20
 
 
 class GivenUp(Exception):
-    """The search took more nodes than it was given."""
+    """The search reached its limit of nodes without a result."""
 
 
 def complete_search(asked: Request, nodes: int) -> Slice | None:

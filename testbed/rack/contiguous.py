@@ -1,4 +1,4 @@
-"""Slices as aligned blocks, as a static torus needs them, and how fragmented a rack is for them."""
+"""Slices as aligned blocks, as a static torus needs them, and the fragmentation of a rack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def contiguous(torus: Torus, state: Occupancy, shape: Shape) -> Slice | None:
 
 
 def block(torus: Torus, shape: Shape, servers: tuple[int, ...]) -> Slice:
-    """Return a slice on servers that are neighbours as its slots are: no bundle takes a detour."""
+    """Return a slice on servers that are adjacent as its slots are: no bundle is forwarded."""
     edges = slot_graph(torus, shape).edges
     return Slice(shape, servers, tuple((servers[a], servers[b]) for a, b in edges))
 
@@ -43,7 +43,8 @@ def fragmentation_index(
 ) -> float:
     """Return 1 − S/T: S chips in the largest slice that has a block, T free chips.
 
-    0 where nothing is lost, and in a full rack. Morphlux, section 3.2.
+    The index is 0 where the largest block has all free chips, and in a full rack. Morphlux, section
+    3.2.
     """
     x, y, z = torus.server
     chips = len(free) * x * y * z

@@ -1,9 +1,9 @@
-"""Cuts of a rack: sets of servers, and which pairs of servers each of them separates.
+"""Cuts of a rack: sets of servers, and the pairs of servers that each set separates.
 
 Demands between servers can only be met when no set of servers must exchange more fibres with the
-others than lead out of it. Sets that are not connected, or whose complement is not, add nothing to
-what their components say; there are few enough of the others in a rack of 16 servers (10 056) to
-look at all of them.
+others than lead out of it. Sets that are not connected, or whose complement is not, add no
+constraint to those of their components; the others are few enough in a rack of 16 servers (10 056)
+to check all of them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ALL_SETS = 16
 
 
 class Cuts:
-    """The sets of a rack, as arrays with one number for each."""
+    """The sets of servers of a rack as arrays, with one element per set."""
 
     def __init__(self, torus: Torus) -> None:
         self._sides = _sides(torus)
         self._pairs: dict[tuple[int, int], Array] = {}
 
     def separates(self, a: int, b: int) -> Array:
-        """Return 1 for each set that has one of two servers, 0 for the others."""
+        """Return 1 for each set that has exactly one of two servers, 0 for the others."""
         found = self._pairs.get((a, b))
         if found is None:
             found = self._pairs[a, b] = self._sides[a] ^ self._sides[b]
@@ -39,7 +39,7 @@ class Cuts:
 
 @lru_cache(maxsize=8)
 def cuts(torus: Torus) -> Cuts:
-    """Return the sets of a rack's servers."""
+    """Return the connected sets of a rack's servers with connected complements."""
     return Cuts(torus)
 
 

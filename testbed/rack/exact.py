@@ -1,10 +1,10 @@
-"""The exact model of a slice's place, solved by HiGHS: a proof that there is none, or the best one.
+"""Find the best place of a slice, or prove that there is none, with an integer program (HiGHS).
 
 Binary variables: `x[a, m]`, slot a is on server m; `f[e, u, v]`, the bundle of slot edge e crosses
 the link from u to v. A bundle is a unit of flow from the server of one slot to that of the other,
 so that all paths are considered, and not K of them for each pair as in Morphlux, section 5.2. As
-there, the most fibres that any link carries are minimised; here they are also bounded by the fibres
-there are.
+there, the load of the most loaded link is minimised; here it is also bounded by the fibres of the
+link.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LIMIT_S = 30.0
 
 
 class Answer(NamedTuple):
-    """What the solver found: a place, and whether no better one, or none at all, exists."""
+    """The solver's result: a place, and whether it is proved best, or that there is none."""
 
     place: Slice | None
     proved: bool
 
 
 def solve(torus: Torus, graph: SlotGraph, state: Occupancy, nodes: int = NODES) -> Answer:
-    """Return the place where the fullest link carries fewest fibres, within the fibres there are.
+    """Return the place that minimises the load of the most loaded link, within its capacity.
 
-    Blocks for up to half a minute; what was not decided within `nodes` is unproved.
+    Blocks for up to half a minute; a result that needs more than `nodes` nodes is unproved.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # late: few commands need a solver
 

@@ -1,7 +1,7 @@
-"""Clusters of racks under seeded traces of slices that come and go; everything is a `model`.
+"""Clusters of racks under seeded traces of slices that come and go; all results are a `model`.
 
-The mixes of slices are named and nothing is tuned. What fragmentation loses depends on them more
-than on anything else: a figure without its mix says nothing.
+The mixes of slices have names and are not tuned. The effect of fragmentation depends mostly on the
+mix, so every figure states its mix.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Cluster:
 
 
 def filled(torus: Torus, racks: int, mix: Mix, rng: random.Random) -> Cluster:
-    """Return racks full of contiguous slices: requests of a mix, each at the first block.
+    """Return racks filled with contiguous slices: requests of a mix, each in the first free block.
 
-    A request without a block is dropped; it ends when one for a single server is.
+    A request without a free block is dropped; filling ends when a request for a single server is.
     """
     cluster = Cluster(torus, [empty(torus)] * racks, [])
     shapes, weights = zip(*mix.items(), strict=True)
@@ -62,7 +62,7 @@ def filled(torus: Torus, racks: int, mix: Mix, rng: random.Random) -> Cluster:
 
 
 def thinned(cluster: Cluster, share: float, rng: random.Random) -> Cluster:
-    """Return the racks after a random share of their slices, by number, has gone."""
+    """Return the racks after a random share of their slices has been removed."""
     gone = set(rng.sample(range(len(cluster.slices)), round(share * len(cluster.slices))))
     racks = list(cluster.racks)
     for number in gone:
@@ -73,7 +73,7 @@ def thinned(cluster: Cluster, share: float, rng: random.Random) -> Cluster:
 
 
 def requests(mix: Mix, chips: int, rng: random.Random) -> list[Shape]:
-    """Return requests drawn from a mix until `chips` are too few for the next one."""
+    """Return requests drawn from a mix until the rest of `chips` is too small for the next one."""
     shapes, weights = zip(*mix.items(), strict=True)
     drawn: list[Shape] = []
     while True:

@@ -1,6 +1,6 @@
 """The phases of the fleet study, each for one cluster and one seed (Morphlux, section 7).
 
-All results are a `model`: of what the systems are taken to be, under the mix that is named.
+All results are a `model` of the systems, under the named mix.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ the paper's hardware at batch 8: 4.2 s over one port of 10 GbE, 0.83 s of comput
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """What full racks do with their ports; each list has a number for each rack.
+    """The port use of full racks, one number per rack in each list.
 
     `gain` is the racks' training throughput with redirected ports over that of the static torus.
     """
@@ -42,7 +42,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Placed:
-    """What a system placed of some requests: slices, chips, and their training steps per second."""
+    """The requests that a system placed: slices, chips, and their training steps per second."""
 
     slices: int
     chips: int
@@ -51,7 +51,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Admission:
-    """What each system placed of the same requests in the same racks."""
+    """The requests that each system placed, for the same requests in the same racks."""
 
     free_chips: int
     requested: int
@@ -60,7 +60,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Failures:
-    """What replacing failed chips cost in each rack under each policy, and how often it failed."""
+    """The cost of replacing failed chips in each rack and under each policy, and its failures."""
 
     costs: Mapping[str, list[Cost]]
     refused: int
@@ -68,7 +68,7 @@ class Failures:
 
 @dataclass(frozen=True)
 class Case:
-    """What one cluster came to in all phases."""
+    """The results of one cluster in all phases."""
 
     bandwidth: Bandwidth
     fragmentation: list[float]
@@ -78,7 +78,7 @@ class Case:
 
 
 def case(mix: str, seed: int, racks: int = 64) -> Case:
-    """Return what a cluster comes to: the same for the same mix, seed and number of racks."""
+    """Return the results of one cluster, which depend on the mix, seed and number of racks only."""
     torus, rng = Torus(), random.Random(f"{mix}, cluster {seed}")
     full = filled(torus, racks, MIXES[mix], rng)
     a_fifth_gone, a_third_gone = thinned(full, 0.2, rng), thinned(full, 0.3, rng)
@@ -119,7 +119,7 @@ def throughput(torus: Torus, load: Workload, shapes: Sequence[Shape], rings: Rin
 
 
 def admission(cluster: Cluster, mix: Mix, rng: random.Random) -> Admission:
-    """Return what each system places of requests for as many chips as are free."""
+    """Return which requests each system places, for as many chips as are free."""
     torus = cluster.torus
     free = sum(len(rack.free) for rack in cluster.racks) * _chips(torus.server)
     asked = requests(mix, free, rng)
@@ -140,7 +140,7 @@ def admission(cluster: Cluster, mix: Mix, rng: random.Random) -> Admission:
 
 
 def failures(torus: Torus, racks: int, mix: Mix, rng: random.Random) -> Failures:
-    """Return what one to four failed chips in use in each rack cost, one server being reserved."""
+    """Return the cost of one to four failed chips in each rack, with one server reserved."""
     costs: dict[str, list[Cost]] = {
         name: [] for name in ("migration", "server", "morphlux", "ideal-switch")
     }

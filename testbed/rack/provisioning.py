@@ -1,6 +1,7 @@
-"""What replacing failed chips costs: chips taken in the place of failed ones, under each policy.
+"""The cost of replacing failed chips under each policy, in chips.
 
-Over-provisioning is the chips used for replacement less those that failed (Morphlux, section 7).
+Over-provisioning is the number of chips used for replacement minus that of failed chips (Morphlux,
+section 7).
 """
 
 from __future__ import annotations
@@ -16,38 +17,38 @@ from testbed.rack.torus import Torus, server_of
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The chips that were taken to replace failed ones, and how many failed."""
+    """The number of chips that were used as replacements, and the number that failed."""
 
     used: int
     failed: int
 
     @property
     def over(self) -> int:
-        """Return the over-provisioning."""
+        """Return the over-provisioning: replacement chips minus failed chips."""
         return self.used - self.failed
 
 
 def migration(wirings: Sequence[Wiring], failed: Collection[int]) -> Cost:
-    """Return the cost of moving every slice that has a failed chip to healthy chips, as a whole."""
+    """Return the cost of moving every slice with a failed chip, as a whole, to healthy chips."""
     moved = [each for each in wirings if set(each.chips) & set(failed)]
     return Cost(sum(len(each.chips) for each in moved), _in_use(wirings, failed))
 
 
 def server_replacement(torus: Torus, wirings: Sequence[Wiring], failed: Collection[int]) -> Cost:
-    """Return the cost of replacing whole servers with failed chips, as Kubernetes does nodes."""
+    """Return the cost of replacing whole servers with failed chips, as Kubernetes does."""
     down = {server_of(torus, chip) for each in wirings for chip in set(each.chips) & set(failed)}
     x, y, z = torus.server
     return Cost(len(down) * x * y * z, _in_use(wirings, failed))
 
 
 def ideal(wirings: Sequence[Wiring], failed: Collection[int]) -> Cost:
-    """Return the cost on an ideal switch, which puts any chip in the place of any other."""
+    """Return the cost on an ideal switch, where any chip can replace any other."""
     return Cost(_in_use(wirings, failed), _in_use(wirings, failed))
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What in-rack replacement came to: its cost, and failed chips for which there was no spare."""
+    """The result of in-rack replacement: its cost, and the failed chips without a spare."""
 
     cost: Cost
     refused: int
@@ -57,10 +58,10 @@ class Repair:
 def in_rack(
     torus: Torus, wirings: Sequence[Wiring], failed: Sequence[int], spares: Collection[int]
 ) -> Repair:
-    """Replace failed chips one after the other by spares of the rack, over fibres that are left.
+    """Replace failed chips one after the other by spares of the rack, over the free fibres.
 
-    A slice for whose chip no spare has the fibres is moved as a whole, with all its chips: it is
-    gone from the rack. The answer has passed the independent check.
+    A slice whose failed chip no spare can replace is moved to another rack as a whole. The result
+    is verified by the independent check.
     """
     there, left = list(wirings), [chip for chip in spares if chip not in failed]
     used = refused = 0

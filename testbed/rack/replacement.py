@@ -1,8 +1,8 @@
-"""Replace a failed chip of a slice by a spare of the same rack, and move its circuits there.
+"""Replace a failed chip of a slice by a spare of the same rack, and re-route its circuits.
 
 As Morphlux's fault manager (section 5.3): for every neighbour of the failed chip in the slice, the
-circuit to it is torn down and one to the spare is set up. Nothing else of the slice moves, and
-nothing of other slices. One circuit is one fibre on each link of its route.
+circuit to it is torn down and one to the spare is set up. No other circuit of the slice changes,
+and none of other slices. One circuit is one fibre on each link of its route.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from testbed.rack.unit_flow import routes_to
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """Light between two chips of a slice, by their positions in it, over servers of the rack."""
+    """A circuit between two chips of a slice, given by position, over servers of the rack."""
 
     ends: tuple[int, int]
     route: Route
@@ -49,7 +49,7 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a replacement changes, and the wiring after it."""
+    """The changes of a replacement, and the wiring after it."""
 
     wiring: Wiring
     failed: int
@@ -75,7 +75,7 @@ def wired(torus: Torus, of: Slice) -> Wiring:
 
 
 def fibres_left(torus: Torus, wirings: Iterable[Wiring]) -> tuple[int, ...]:
-    """Return what slices leave of the fibres of each link."""
+    """Return the number of free fibres on each link, beside the given slices."""
     used = _fibres(torus, (circuit for each in wirings for circuit in each.circuits))
     return tuple(fibres - used[number] for number, fibres in enumerate(torus.links.values()))
 
@@ -83,10 +83,10 @@ def fibres_left(torus: Torus, wirings: Iterable[Wiring]) -> tuple[int, ...]:
 def replace_chip(
     torus: Torus, wiring: Wiring, failed: int, spares: Collection[int], room: Sequence[int]
 ) -> Replacement | Refusal:
-    """Return the slice with one of `spares` in the place of a failed chip.
+    """Return the slice with one of `spares` in place of a failed chip, or why there is none.
 
-    `room` are the fibres left on each link beside all slices. The spare's server is the nearest to
-    the neighbours that has the fibres; a refusal is proved by maximum flow. Raise ValueError when
+    `room` is the number of free fibres on each link. The spare's server is the nearest to the
+    neighbours with enough free fibres; a refusal is proved by maximum flow. Raise ValueError when
     the slice does not have the chip.
     """
     if failed not in wiring.chips:

@@ -1,8 +1,8 @@
-"""Search for a place of a slice and for the paths of its bundles; seeded, bounded, no proof.
+"""Search for a place of a slice and paths of its bundles: randomised and bounded, no proof.
 
 Slots are placed one after the other, next to those that are placed: each on the free server that is
-nearest to its neighbours over links with room, ties at random. Its bundles are routed at once on
-shortest paths. An attempt that finds no way for a bundle is given up for another one.
+nearest to its neighbours over links with free fibres, ties at random. Its bundles are routed at
+once on shortest paths. An attempt that finds no path for a bundle is abandoned and another begins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FAR = 1 << 20
 
 @dataclass(frozen=True)
 class Request:
-    """A slice to be placed, and how many fibres it may take on each link."""
+    """A slice to be placed, and the number of fibres that it may use on each link."""
 
     torus: Torus
     graph: SlotGraph
@@ -29,7 +29,7 @@ class Request:
 
     @cached_property
     def peers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Return for each slot its neighbours, each with the fibres of the bundle to it."""
+        """Return each slot's neighbours, with the number of fibres of the bundle to each."""
         peers: list[list[tuple[int, int]]] = [[] for _ in range(self.graph.slots)]
         for (a, b), fibres in self.graph.edges.items():
             peers[a].append((b, fibres))

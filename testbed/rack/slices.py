@@ -1,4 +1,4 @@
-"""Slices as data, and what of a rack they leave free."""
+"""Slices as data, and the part of a rack that they leave free."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Route = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Where a slice is: the server of each slot, and the path of the bundle on each slot edge.
+    """The place of a slice: the server of each slot, and the path of the bundle on each slot edge.
 
     Slots and their edges are in the order of `slot_graph`; the bundle of edge (a, b) leads from the
     server of slot a to that of slot b.
@@ -27,7 +27,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why there is no place, or no spare, and whether it is proved that there is none."""
+    """The reason why there is no place, or no spare, and whether that is proved."""
 
     reason: str
     proved: bool
@@ -35,29 +35,29 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """What is left of a rack: free servers, and the fibres left on each link, by its number."""
+    """The free part of a rack: free servers, and the free fibres on each link, by number."""
 
     free: frozenset[int]
     room: tuple[int, ...]
 
 
 def empty(torus: Torus) -> Occupancy:
-    """Return a rack without slices."""
+    """Return a rack without slices: all servers and fibres are free."""
     return Occupancy(frozenset(range(len(torus.servers))), tuple(torus.links.values()))
 
 
 def with_slice(torus: Torus, state: Occupancy, added: Slice) -> Occupancy:
-    """Return what a further slice leaves free."""
+    """Return the free part of a rack after a slice was added."""
     return Occupancy(state.free - set(added.servers), _less(torus, state.room, added, 1))
 
 
 def without_slice(torus: Torus, state: Occupancy, removed: Slice) -> Occupancy:
-    """Return what is free when a slice has gone."""
+    """Return the free part of a rack after a slice was removed."""
     return Occupancy(state.free | set(removed.servers), _less(torus, state.room, removed, -1))
 
 
 def occupied_by(torus: Torus, slices: Iterable[Slice]) -> Occupancy:
-    """Return what some slices leave free."""
+    """Return the free part of a rack with the given slices."""
     state = empty(torus)
     for each in slices:
         state = with_slice(torus, state, each)

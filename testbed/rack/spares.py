@@ -1,6 +1,7 @@
-"""How many spares a rack needs: the number of failed groups, when groups fail independently.
+"""The number of spares that a rack needs, from the distribution of failed groups.
 
-A shared-risk group is what fails together: a chip, or a server (Morphlux, section 5.3).
+Groups fail independently. A shared-risk group fails as a whole: a chip, or a server (Morphlux,
+section 5.3).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 
 def outage(active: float, repair: float) -> float:
-    """Return the probability that a group is down: its repair time over its whole cycle."""
+    """Return the probability that a group is down: repair time / (active time + repair time)."""
     if active < 0 or repair < 0 or active + repair == 0:
         raise ValueError(f"{active} active and {repair} under repair are no times")
     return repair / (active + repair)
@@ -18,7 +19,7 @@ def outage(active: float, repair: float) -> float:
 def failed_groups(outages: Sequence[float]) -> list[float]:
     """Return the probability of each number of failed groups, from none to all of them.
 
-    dp[i][k] = dp[i−1][k−1]·p_i + dp[i−1][k]·(1 − p_i). Raise ValueError for no probability.
+    dp[i][k] = dp[i−1][k−1]·p_i + dp[i−1][k]·(1 − p_i). Raise ValueError for an invalid probability.
     """
     if any(not 0 <= p <= 1 for p in outages):
         raise ValueError("a probability is between 0 and 1")
@@ -32,8 +33,8 @@ def failed_groups(outages: Sequence[float]) -> list[float]:
 def spares(outages: Sequence[float], slo: float) -> int:
     """Return the smallest K with Pr(F ≥ K) ≤ 1 − `slo`, as the paper states it.
 
-    It is one more than what covers the failures: spares run out when F > K. Raise ValueError for
-    what is no probability.
+    It is one more than needed to cover the failures: spares run out when F > K. Raise ValueError
+    for an invalid probability.
     """
     if not 0 <= slo <= 1:
         raise ValueError(f"a service level of {slo} is not between 0 and 1")

@@ -1,4 +1,4 @@
-"""Symmetries of slices and racks: maps of a graph to itself that keep edges and their fibres."""
+"""Symmetries (automorphisms) of slot graphs and racks, which keep edges and their fibres."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SLOTS = 16
 
 
 def in_connection(nodes: int, edges: Mapping[Link, int]) -> list[int]:
-    """Return the nodes so that each has as many neighbours before it as can be, from node 0 on."""
+    """Return the nodes in an order where each has as many earlier neighbours as possible."""
     order, left = [0], set(range(1, nodes))
     near: dict[int, set[int]] = {node: set() for node in range(nodes)}
     for a, b in edges:
@@ -28,7 +28,7 @@ def in_connection(nodes: int, edges: Mapping[Link, int]) -> list[int]:
 
 
 def automorphisms(nodes: int, edges: Mapping[Link, int]) -> Iterator[Map]:
-    """Yield all maps, the identity among them."""
+    """Yield all automorphisms of a graph, including the identity."""
     order = in_connection(nodes, edges)
 
     def fibres(a: int, b: int) -> int:
@@ -48,11 +48,11 @@ def automorphisms(nodes: int, edges: Mapping[Link, int]) -> Iterator[Map]:
 
 @lru_cache(maxsize=64)
 def slots_below(torus: Torus, shape: Shape) -> tuple[Sequence[int], ...]:
-    """Return for each slot those whose servers must have lower numbers, and no place is lost.
+    """Return for each slot the slots whose servers may be required to have lower numbers.
 
-    Of the places that symmetries of the slot graph make of one another, one is left: each slot in
-    turn has the lowest server of its orbit, under the symmetries that fix all before it (stabiliser
-    chain).
+    Of the places that symmetries of the slot graph map to one another, exactly one fulfils this:
+    each slot in turn has the lowest server of its orbit, under the symmetries that fix all before
+    it (stabiliser chain).
     """
     graph = slot_graph(torus, shape)
     below: tuple[list[int], ...] = tuple([] for _ in range(graph.slots))

@@ -1,6 +1,6 @@
-"""The systems that are compared: how each places slices in racks, and what bandwidth these have.
+"""The systems to compare: how each places slices in racks, and the slices' bandwidth.
 
-What each system is taken to be is a `model`, and part of it: see the docstrings.
+Each system is a `model`; the docstrings state its assumptions.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Rings = Callable[[Torus, Shape], float]
 
 @dataclass(frozen=True)
 class System:
-    """A kind of rack: ways to place a slice, each tried on all racks in turn, and its bandwidth."""
+    """A system: its ways to place a slice, each tried on all racks in turn, and its bandwidth."""
 
     places: tuple[Place, ...]
     rings: Rings
 
 
 def place_contiguous(torus: Torus, state: Occupancy, shape: Shape) -> Occupancy | None:
-    """Place a slice on the first aligned block."""
+    """Place a slice on the first free aligned block."""
     found = contiguous(torus, state, shape)
     return with_slice(torus, state, found) if found else None
 
 
 def place_fragmented(torus: Torus, state: Occupancy, shape: Shape) -> Occupancy | None:
-    """Place a slice on any servers between which the fibres have room."""
+    """Place a slice on any servers with enough free fibres between them."""
     found = fragmented(torus, state, shape)
     return with_slice(torus, state, found) if isinstance(found, Slice) else None
 
 
 def place_product(torus: Torus, state: Occupancy, shape: Shape) -> Occupancy | None:
-    """Place a slice as SiPAC's BCube allows: any coordinates of each axis, and all servers at them.
+    """Place a slice as the BCube of SiPAC allows: on a product of server coordinates.
 
-    Along an axis any two servers meet at one switch, so that slices need no neighbours; but they
-    need a whole product of coordinates. Routing inside a BCube is not looked at.
+    Along an axis any two servers meet at one switch, so that slices need no adjacent servers; but
+    they need a whole product of coordinates. Routing inside a BCube is not modelled.
     """
     for servers in _products(torus, shape):
         if state.free.issuperset(servers):
@@ -89,7 +89,7 @@ leaves that share of the bandwidth: an assumption of the paper, not a measuremen
 def placed(
     torus: Torus, places: Sequence[Place], racks: Sequence[Occupancy], requests: Sequence[Shape]
 ) -> list[Shape]:
-    """Return which of some requests find a place, in their order.
+    """Return those requests that find a place, in their order.
 
     Each way to place a slice is tried on all racks before the next one is.
     """

@@ -1,7 +1,7 @@
 """A rack of accelerator chips in a torus, its servers and the fibres between them.
 
 Chips and servers are numbered in lexicographic order of their coordinates. Every server has a
-photonic mesh that redirects the ports of its chips and passes light on from one fibre to another
+photonic mesh that redirects the ports of its chips and connects light from one fibre to another
 (Morphlux, sections 4 and 5.2), so a circuit between two servers is a path of servers.
 """
 
@@ -22,7 +22,7 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class Torus:
-    """A rack: how many chips it has along each axis, and how many of them one server has.
+    """A rack: its number of chips along each axis, and that of one server.
 
     Two chips that are neighbours in the torus are joined by `fibres` fibres, or inside their
     server. Along an axis of two chips each is the other's neighbour on both sides. Raise ValueError
@@ -71,7 +71,7 @@ class Torus:
 
 @dataclass(frozen=True)
 class SlotGraph:
-    """What a slice asks for: slots, each of them one server, and how many fibres join which."""
+    """The needs of a slice: slots, which take a server each, and the fibres between them."""
 
     shape: Shape
     slots: int
@@ -83,7 +83,8 @@ def slot_graph(torus: Torus, shape: Shape) -> SlotGraph:
     """Return the slots of a slice of `shape` chips, and the fibres of the bundle on each edge.
 
     A slice is a torus along the axes on which it spans the rack, and open along the others, as a
-    contiguous slice of a static rack is. Raise ValueError when whole servers cannot make it.
+    contiguous slice of a static rack is. Raise ValueError when the shape is not made of whole
+    servers.
     """
     fits = all(0 < s <= c for s, c in zip(shape, torus.chips, strict=True))
     if not fits or any(s % part for s, part in zip(shape, torus.server, strict=True)):
@@ -94,7 +95,7 @@ def slot_graph(torus: Torus, shape: Shape) -> SlotGraph:
 
 @lru_cache
 def blocks(torus: Torus, shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Return the servers, by slot, of each aligned place that a slice has in the rack.
+    """Return the servers, by slot, of each aligned block of a shape in the rack.
 
     Aligned: along each axis it begins at a multiple of its own length (the authors' code).
     """
@@ -117,7 +118,7 @@ def coordinates(shape: Shape) -> tuple[Shape, ...]:
 
 
 def text(shape: Shape) -> str:
-    """Return a shape as people write it."""
+    """Format a shape with multiplication signs: `4×4×8`."""
     return "×".join(map(str, shape))
 
 
@@ -132,7 +133,7 @@ def chip_links(torus: Torus, shape: Shape) -> Iterator[tuple[Shape, Shape]]:
 
 
 def server_at(torus: Torus, shape: Shape, chip: Shape) -> int:
-    """Return the slot, in a slice of `shape` chips, of the chip at a coordinate of the slice."""
+    """Return the slot of the chip at a coordinate of a slice of `shape` chips."""
     _, rows, columns = _quotient(shape, torus.server)
     x, y, z = _quotient(chip, torus.server)
     return (x * rows + y) * columns + z
@@ -144,7 +145,7 @@ def server_of(torus: Torus, chip: int) -> int:
 
 
 def chip_of(torus: Torus, server: int, like: Shape) -> int:
-    """Return the chip of a server that is where in it the chip at a slice's coordinate is."""
+    """Return the chip of `server` at the same place within it as a slice's chip has in its own."""
     place = zip(torus.servers[server], torus.server, like, strict=True)
     x, y, z = (index * size + at % size for index, size, at in place)
     return (x * torus.chips[1] + y) * torus.chips[2] + z

@@ -1,4 +1,4 @@
-"""Lead circuits from several servers to one, each over fibres of its own, if that can be done."""
+"""Find routes of circuits from several servers to one, each on fibres of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Flow = Counter[tuple[int, int]]
 def routes_to(
     torus: Torus, end: int, starts: Sequence[int], room: Sequence[int]
 ) -> list[Route] | None:
-    """Return a route to `end` from each server of `starts`, in their order; None if there are none.
+    """Return a route to `end` from each server of `starts`, in order; None if impossible.
 
-    `room` are the fibres of each link. Maximum flow by shortest augmenting paths (Edmonds and Karp,
-    1972): circuits that are led already are led elsewhere where another one needs their fibres, so
-    None is a proof.
+    `room` is the number of free fibres of each link. The method is maximum flow by shortest
+    augmenting paths (Edmonds and Karp, 1972), which re-routes earlier circuits where another one
+    needs their fibres, so None is a proof.
     """
     flow: Flow = Counter()
     for start in starts:

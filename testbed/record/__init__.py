@@ -1,1 +1,1 @@
-"""What a run leaves behind: event log, run directory, undo journal, leases."""
+"""The record of a run on disk: event log, run directory, undo journal, leases."""

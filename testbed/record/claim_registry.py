@@ -1,7 +1,7 @@
-"""The claims of one store: each change is one transaction, decided by the rules.
+"""The lease claims of one store: each change is one transaction, decided by the rules.
 
-`lease_rules` decides, `lease_store` keeps the rows; here the rules are given what this machine
-knows of the holders: which processes run, and which dead runs have pending undos.
+`lease_rules` decides, `lease_store` keeps the rows; this module adds the facts of this machine
+about holders: which processes run, and which dead runs have pending undos.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JOURNAL_LIMIT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """A claim with its standing, and whether its holder runs."""
+    """A claim with its standing (held, unrecovered or ended), and whether its holder runs."""
 
     claim: Claim
     standing: Standing
@@ -41,7 +41,7 @@ class ClaimStatus:
 
 
 class ClaimRegistry:
-    """All claims of one store."""
+    """All claims of one lease store."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ClaimRegistry:
         return sorted(found, key=lambda one: (one.claim.holder.since, one.claim.token))
 
     def claim(self, claim: Claim, seconds: float = LEASE_TTL) -> Claim:
-        """Record a claim for some seconds from now; raise BusyError where others hold a part."""
+        """Record a claim that lasts for `seconds`; raise BusyError where others hold a part."""
         with self._store.open() as ledger:
             before = ledger.claims()
             claim = replace(claim, expires=ledger.now + seconds)
@@ -75,9 +75,9 @@ class ClaimRegistry:
         return claim
 
     def widen(self, claim: Claim, more: Iterable[Resource]) -> Claim:
-        """Add resources to a claim, all or none; raise BusyError where others hold one.
+        """Add resources to a claim, all or none; raise BusyError where others hold one of them.
 
-        Raise it also when the claim itself is lost: what was lost is not claimed again.
+        Raise it also when the claim itself is lost: lost resources are not claimed again.
         """
         with self._store.open() as ledger:
             before, until = ledger.claims(), ledger.now + LEASE_TTL
@@ -90,7 +90,7 @@ class ClaimRegistry:
         return wider
 
     def renew(self, claim: Claim) -> str:
-        """Renew a claim; return why it is lost, as a sentence, empty while it is not."""
+        """Renew a claim; return a sentence on why it is lost, or an empty string."""
         with self._store.open() as ledger:
             before = ledger.claims()
             until = ledger.now + LEASE_TTL
@@ -101,15 +101,16 @@ class ClaimRegistry:
         return ""
 
     def end(self, token: str) -> None:
-        """End a claim; harmless when there is none."""
+        """End a claim; do nothing if it does not exist."""
         with self._store.open() as ledger:
             before = ledger.claims()
             ledger.write(before, rules.release(before, token))
 
     def replace_run(self, run: str, successor: Claim) -> tuple[Claim, frozenset[Resource]]:
-        """Replace the claims of a dead run by one that has all of theirs besides its own.
+        """Replace the claims of a dead run by one claim that has their resources and more.
 
-        Return it, and what they had. Raise BusyError while the run lives, or as `claim` does.
+        Return the new claim, and the resources of the old ones. Raise BusyError while the run
+        lives, or as `claim` does.
         """
         with self._store.open() as ledger:
             before = ledger.claims()
@@ -131,9 +132,10 @@ class ClaimRegistry:
         _remove_liveness_files(before[token] for token in ended)
 
     def unlock(self, resources: Iterable[Resource], *, forced: bool) -> list[Claim]:
-        """Remove resources from every claim; return the claims hit, with what was taken of each.
+        """Remove resources from every claim; return these claims with the removed resources.
 
-        Without force only what this user holds by hand, or has ended; BusyError for other claims.
+        Unless `forced`, only this user's manual locks and ended claims may be removed; raise
+        BusyError for other claims.
         """
         unwanted, me = frozenset(resources), holder_here(os.getpid())
         with self._store.open() as ledger:
@@ -183,7 +185,7 @@ class ClaimRegistry:
 
 
 class RecoveryRequired(BusyError):
-    """Report that what is wanted is held by a run that died with pending undos."""
+    """The wanted resources are held by a run that died with pending undos."""
 
 
 PROCESS_VARIABLE = "TESTBED_PROCESS"
@@ -191,7 +193,7 @@ PROCESS_VARIABLE = "TESTBED_PROCESS"
 
 
 def holder_here(pid: int, run: RunDirectory | None = None, reason: str = "") -> Holder:
-    """Return this user on this machine as a holder that began now."""
+    """Return this user and process on this machine as a holder of a claim."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a number without a name

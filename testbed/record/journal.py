@@ -1,11 +1,10 @@
-"""The undo journal: what undoes a change, written and synced before the change is made.
+"""The undo journal: how to undo each change, written and synced before the change is made.
 
 A write-ahead log with one JSON value a line. `{"id": 3, "undo": "outlet", ...}` is written before
 the change; `{"done": 3}` after its undo was verified; `{"amend": 3, ...}` before a further change
-that the same undo must cover. What a crashed run left changed is every entry without a `done`.
-
-The writer holds the kernel's lock on the file, which ends with its process however that ends: so a
-journal that is not locked is that of a run which has ended.
+that the same undo must cover. The changes that a crashed run left are the entries without a `done`.
+The writer holds a kernel lock on the file, which ends with its process: so the journal of an ended
+run is not locked.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Entry = dict[str, Any]
 
 
 class Journal:
-    """Append undo entries, each on the disk before `record_undo` returns."""
+    """Appends undo entries; each is on disk before `record_undo` returns."""
 
     def __init__(self, path: Path, resumed: TextIO | None = None, number: int = 0) -> None:
         """Begin the journal of a run, or append to one that is locked, from entry `number` on."""
@@ -45,7 +44,7 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path) -> Journal:
-        """Append to the journal of a run that has ended; raise BusyError while it goes on."""
+        """Append to the journal of a run that has ended; raise BusyError while the run is alive."""
         try:
             file = io.TextIOWrapper(open_file(path, MAX_LOG, "ab"), encoding="utf-8")
         except OSError as error:
@@ -81,13 +80,13 @@ class Journal:
     ) -> None:
         """Add arguments to the undo of an entry, before the change that makes them necessary.
 
-        `consequence` is what the error says when they cannot be written.
+        `consequence` completes the error message for the case that they cannot be written.
         """
         with self._lock:
             self._write({"amend": number} | arguments, consequence)
 
     def settle(self, number: int) -> None:
-        """Write that an entry was undone and verified, or that its change was never made."""
+        """Close an entry: it was undone and verified, or its change was never made."""
         with self._lock:
             self._write({"done": number}, "what was undone is not marked as undone")
 
@@ -109,27 +108,27 @@ class Journal:
 
 
 def open_entries(path: Path) -> list[Entry]:
-    """Return the entries that were never settled, last first: what is still to be undone.
+    """Return the open entries of a journal, last first: those without a verified undo.
 
-    The last line may have been cut short by a crash: its change was not made then, or its undo
-    will be done once more. Raise UnsafeError for any other line that is not an entry.
+    The last line may have been truncated by a crash: then its change was not made, or its undo will
+    be repeated. Raise UnsafeError for any other line that is not an entry.
     """
     entries = _read(path)
     return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
 
 
 def has_pending_undo(path: Path) -> bool:
-    """Tell whether there is a journal with entries that were never settled."""
+    """Return whether a journal exists and has open entries."""
     return path.exists() and bool(open_entries(path))
 
 
 def has_entries(path: Path) -> bool:
-    """Tell whether a journal ever had an entry: from then on something may be changed."""
+    """Return whether a journal ever had an entry, so that something may have been changed."""
     return path.exists() and path.stat().st_size > 0
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process writes a journal: its run goes on, or is being recovered."""
+    """Return whether a process holds a journal: its run is alive or is being recovered."""
     with open_file(path, MAX_LOG) as file:
         return is_locked(file)
 

@@ -32,7 +32,7 @@ _SAFE_AGE = LEASE_TTL - CHANGE_LIMIT - BACK_LIMIT
 
 
 class Lease:
-    """What one run holds, from `Leases.take` to `release`; a thread renews it meanwhile."""
+    """The resources that one run holds until `release`; a thread renews the lease meanwhile."""
 
     def __init__(
         self,
@@ -61,25 +61,25 @@ class Lease:
 
     @property
     def resources(self) -> frozenset[Resource]:
-        """Return what is leased."""
+        """Return the leased resources."""
         return self._claim.resources
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether some of it is no longer leased to this holder."""
+        """Return whether a part of the lease is no longer held by this process."""
         return bool(self._lost)
 
     def when_lost(self, on_lost: Callable[[BusyError], None]) -> None:
-        """Have `on_lost` called, in whichever thread notices, when the lease is lost."""
+        """Set a callback for the loss of the lease; it is called in the thread that detects it."""
         self._on_lost = on_lost
         if self._lost:
             on_lost(self._loss())
 
     def check(self, box: str, parts: Iterable[str]) -> None:
-        """Raise BusyError unless these parts of a box are leased, and are so still.
+        """Raise BusyError unless this run still leases these parts of a device.
 
-        Asks the store, which answers or fails within its own limit, only when the last renewal is
-        long ago, as after a stop of the process, or after a notification of a revocation.
+        Asks the store (bounded by its own limit) only if the last renewal is old, as after a stop
+        of the process, or if a revocation was notified.
         """
         mine = {resource.part for resource in self._claim.resources if resource.box == box}
         missing = [] if "" in mine else sorted({*parts} - mine)
@@ -97,7 +97,7 @@ class Lease:
             raise BusyError(words, hint=f"see `{typed('who')}`")
 
     def widen(self, more: frozenset[Resource]) -> None:
-        """Lease more to this holder, or nothing of it; raise BusyError with who has some of it."""
+        """Add resources to the lease, all or none; raise BusyError with the other holder."""
         with self._lock:
             if self._lost:
                 raise self._loss()
@@ -108,13 +108,13 @@ class Lease:
             self._renewed, self._renewal_error = began, ""
 
     def held_by_others(self) -> frozenset[Resource]:
-        """Return what other claims hold now, as the store says."""
+        """Return the resources that other claims hold now, by the store."""
         held = [f.claim for f in self._registry.find() if f.standing == "held"]
         theirs = [claim.resources for claim in held if claim.token != self._claim.token]
         return frozenset[Resource]().union(*theirs)
 
     def regain(self) -> bool:
-        """Claim again what was lost, to give it back in order; tell whether all was granted."""
+        """Claim lost resources again, to release them in order; return whether all were granted."""
         with self._lock:
             if not self._lost:
                 return True
@@ -127,7 +127,7 @@ class Lease:
             return True
 
     def release(self) -> None:
-        """Give all back; safe to call twice."""
+        """Release all resources; safe to call twice."""
         self._over.set()
         self._thread.join()
         try:
@@ -136,13 +136,13 @@ class Lease:
             self._liveness.release()
 
     def abandon(self) -> None:
-        """Leave the claim as a death would: the next holder must recover this run first."""
+        """End the lease without releasing it, as a crash would: the run must be recovered first."""
         self._over.set()
         self._thread.join()
         self._liveness.abandon()
 
     def end(self, journal: Path) -> None:
-        """Release what was held for a run, or abandon it where its journal has pending undos."""
+        """Release the resources of a run, or abandon them if its journal has pending undos."""
         if open_entries(journal):
             self.abandon()
         else:

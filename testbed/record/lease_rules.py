@@ -1,4 +1,4 @@
-"""The state machine of leases: which claim is granted, and when one ends.
+"""The rules of leases as a state machine: which claim is granted, and when a claim ends.
 
 Every function takes the present claims, a request and a time, and returns the next claims or a
 refusal. None reads a clock, a file or a process: whether the holder of a claim runs, and whether
@@ -20,9 +20,9 @@ LEASE_TTL = 60.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """A box, or a part of one; `box` is its address, or the identity that it reports.
+    """A device, or a part of it; `box` is the device's address, or the identity that it reports.
 
-    A box with several addresses is as many resources, which have one name in a claim.
+    A device with several addresses is as many resources, which have one name in a claim.
     """
 
     box: str
@@ -33,7 +33,7 @@ class Resource:
 
     @property
     def box_name(self) -> str:
-        """Return what the lab file calls the box; empty where that is unknown."""
+        """Return the name of the device in the lab file; empty where that is unknown."""
         return self.name.removesuffix(f".{self.part}")
 
     def __str__(self) -> str:
@@ -41,12 +41,12 @@ class Resource:
 
 
 def format_resources(resources: Iterable[Resource]) -> str:
-    """Return the names of resources in a sentence, as `names_of` does."""
+    """Return the names of resources, separated by commas, in the order of `names_of`."""
     return ", ".join(names_of(resources))
 
 
 def names_of(resources: Iterable[Resource]) -> list[str]:
-    """Return the names of resources, box by box, 2 before 10; ports in a row as `ocs.1-8`."""
+    """Return the names of resources, by device and in numeric order; port ranges as `ocs.1-8`."""
     once = {(r.name or r.box, r.part): r for r in sorted(resources, reverse=True)}
     ordered = sorted(once.values(), key=lambda r: (r.box, len(r.part), r.part))
     rows: list[list[Resource]] = []
@@ -68,7 +68,7 @@ def _follows(one: Resource, other: Resource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The user and process that hold a claim, and where its run is recorded."""
+    """The user and process that hold a claim, and the directory of its run."""
 
     user: str
     host: str
@@ -91,7 +91,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The resources of one holder, and when they expire unless they are renewed."""
+    """The resources of one holder, and when the claim expires unless it is renewed."""
 
     token: str
     holder: Holder
@@ -100,9 +100,9 @@ class Claim:
 
 
 class ResourceIndex:
-    """Resources by their boxes, to find in constant time what overlaps them.
+    """An index of resources by device, which finds overlapping resources in constant time.
 
-    A whole box overlaps each of its parts.
+    A whole device overlaps each of its parts.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -111,11 +111,11 @@ class ResourceIndex:
             self._parts.setdefault(resource.box, set()).add(resource.part)
 
     def overlapping(self, resources: Iterable[Resource]) -> frozenset[Resource]:
-        """Return those of some resources that overlap any of these."""
+        """Return those of the given resources that overlap any in this index."""
         return frozenset(filter(self._overlaps, resources))
 
     def overlaps(self, claim: Claim) -> bool:
-        """Tell whether a claim has any of these."""
+        """Return whether a claim has any resource of this index."""
         return any(map(self._overlaps, claim.resources))
 
     def _overlaps(self, other: Resource) -> bool:
@@ -131,7 +131,7 @@ Standing = Literal["held", "unrecovered", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The claims after a request was granted, and the ended ones that were removed."""
+    """The claims after a request was granted, and the ended claims that were removed."""
 
     claims: Claims
     ended: tuple[Claim, ...] = ()
@@ -140,11 +140,11 @@ class Granted:
 def standing(
     claim: Claim, alive: bool | None, now: float, has_pending_undo: Callable[[Holder], bool]
 ) -> Standing:
-    """Return the standing of a claim.
+    """Return the standing of a claim: held, unrecovered or ended.
 
     `alive` is None where it is unknown whether its holder runs: on another machine, or for a claim
-    by hand. `has_pending_undo` tells, of a holder that does not, whether its journal has entries
-    that are not undone, or cannot be read.
+    by hand. `has_pending_undo` returns whether the journal of a dead holder has open entries, or
+    cannot be read.
     """
     if alive or (alive is None and now < claim.expires):
         return "held"
@@ -154,10 +154,10 @@ def standing(
 def acquire(
     claims: Claims, claim: Claim, standings: Mapping[str, Standing]
 ) -> Granted | list[Claim]:
-    """Grant a claim as a whole, or return the claims that refuse it.
+    """Grant a claim as a whole, or return the claims that conflict with it.
 
-    It replaces a claim of the same token. Claims that have ended are removed; any other one that
-    overlaps refuses the request.
+    It replaces a claim of the same token. Claims that have ended are removed; any other overlapping
+    claim conflicts with the request.
     """
     others = [c for token, c in claims.items() if token != claim.token]
     ended = tuple(c for c in others if standings[c.token] == "ended")
@@ -171,9 +171,9 @@ def acquire(
 def renew(
     claims: Claims, token: str, resources: frozenset[Resource], expires: float
 ) -> Claims | None:
-    """Set a later expiry of a claim; None when it no longer has all of `resources`.
+    """Extend a claim; None when it no longer has all of `resources`.
 
-    One that expired is renewed too, unless another claim has taken some of it since.
+    An expired claim is extended too, unless another claim has taken a part of it since.
     """
     claim = claims.get(token)
     if claim is None or not resources <= claim.resources:
@@ -187,7 +187,7 @@ def release(claims: Claims, *tokens: str) -> Claims:
 
 
 def revoke(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:
-    """Remove resources from every claim; return what is left, and the claims that had some.
+    """Remove resources from every claim; return the rest, and the claims that had some.
 
     A resource that is removed by one of its addresses is removed by all that its holder knows.
     """

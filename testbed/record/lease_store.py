@@ -1,6 +1,6 @@
-"""Where claims are kept: a file of this machine, or a PostgreSQL server that controllers share.
+"""Storage of lease claims: a file on this machine, or a PostgreSQL server for several ones.
 
-Both take the same few statements. A transaction locks the whole store, so the rules in
+Both use the same few SQL statements. A transaction locks the whole store, so the rules in
 `lease_rules` see one state after the other; and the primary key of the database refuses a second
 owner of a resource. A connection lasts for one transaction: so a store that was removed or
 restarted meanwhile is noticed.
@@ -44,7 +44,7 @@ _LIMIT = 10
 
 
 class Ledger:
-    """The rows, within one transaction."""
+    """The rows of a lease store within one transaction."""
 
     def __init__(self, connection: sqlite3.Connection | _QmarkConnection, now: float) -> None:
         self._connection = connection
@@ -64,7 +64,7 @@ class Ledger:
         }
 
     def write(self, before: Claims, after: Claims) -> None:
-        """Bring the rows from one state to another."""
+        """Change the rows from one set of claims to another."""
         changed = [t for t in {*before, *after} if before.get(t) != after.get(t)]
         for token in [t for t in changed if _is_renewal(before.get(t), after.get(t))]:
             changed.remove(token)
@@ -86,14 +86,14 @@ class Ledger:
                 )
 
     def log_revocation(self, token: str, by: str, what: str) -> None:
-        """Record for good who took what from a claim."""
+        """Record permanently which user removed which resources from a claim."""
         self._run(
             "INSERT INTO testbed_forced (token, at, by_whom, what) VALUES (?, ?, ?, ?)",
             *(token, utc(), by, what),
         )
 
     def revocations(self, token: str) -> str:
-        """Return who took something from a claim, as a sentence; empty when nothing was taken."""
+        """Return a sentence on the user who removed resources from a claim; empty if none did."""
         statement = "SELECT by_whom, at, what FROM testbed_forced WHERE token = ? ORDER BY at"
         rows = self._connection.execute(statement, (token,)).fetchall()
         return "; ".join(f"{by} took {what} at {at}" for by, at, what in rows)
@@ -103,14 +103,14 @@ class Ledger:
 
 
 class LeaseStore(Protocol):
-    """A place where claims are kept."""
+    """The interface of lease stores."""
 
     def open(self) -> Any:
         """Begin a transaction that excludes all others; return its Ledger, or raise LabError."""
 
 
 class FileStore:
-    """Claims in an SQLite file, which every user of this machine may change."""
+    """Claims in an SQLite file that every user of this machine may change."""
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         """Keep claims in `path`; by default where the lock files of this machine are."""
@@ -166,7 +166,7 @@ def _empty_store() -> bytes:
 
 
 class PostgresStore:
-    """Claims on a PostgreSQL server, whose own clock counts."""
+    """Claims on a PostgreSQL server; times are those of the server's clock."""
 
     def __init__(self, url: str, limit: float = _LIMIT) -> None:
         """Take the server's URL, not opened before it is needed, and how long it may take."""

@@ -1,6 +1,6 @@
-"""Leases: who has which ports, switches, hosts and outlets of a lab, and for how long.
+"""Leases: which user and process have which ports, switches, hosts and outlets, and until when.
 
-A run takes all that it needs or nothing, and holds it as a `Lease`.
+A run gets all resources that it needs or none, as a `Lease`.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from testbed.record.rundir import RunDirectory
 
 
 class Leases(ClaimRegistry):
-    """All leases of one store: those of this process and what it knows of the others."""
+    """All leases of one store, those of this process and of others."""
 
     def take(
         self, resources: Iterable[Resource], reason: str, run: RunDirectory | None = None
     ) -> Lease:
-        """Lease all resources to this process, or none, for a run if it is one.
+        """Lease all resources to this process, or none; `run` is the run that needs them.
 
-        Raise BusyError with who has one of them, since when, why, and what to do.
+        Raise BusyError with the holder of one of them, its start, its reason, and a remedy.
         """
         claim = self._new_claim(os.getpid(), run, reason, resources)
         return self._held(claim, lambda: (self.claim(claim), frozenset()))
 
     def lock(self, resources: Iterable[Resource], reason: str, seconds: float) -> None:
-        """Hold resources by hand for some seconds; raise BusyError as `take` does."""
+        """Lease resources for `seconds` without a run; raise BusyError as `take` does."""
         self.claim(self._new_claim(0, None, reason, resources), seconds)
 
     def take_over(self, run: RunDirectory, reason: str, needed: Iterable[Resource] = ()) -> Lease:
-        """Lease to this process all that a dead run had, and what of it was lost since.
+        """Lease to this process all that a dead run had leased, including what it has lost since.
 
-        Raise BusyError while that run lives, or when another run has what is `needed` by now. So
-        two never recover one run at the same time. All is released with this lease.
+        Raise BusyError while that run lives, or when another run has leased what is `needed`
+        meanwhile. So a run is never recovered twice at the same time.
         """
         claim = self._new_claim(os.getpid(), run, reason, needed)
         return self._held(claim, lambda: self.replace_run(run.id, claim))
 
     def dead_runs(self) -> list[RunDirectory]:
-        """Return the runs that died and left leases, whether or not their directory is there."""
+        """Return the runs that died and left leases, even if their directories are missing."""
         dead = [f.claim.holder for f in self.find() if f.standing != "held" and f.claim.holder.run]
         return [RunDirectory(Path(holder.directory)) for holder in dead]
 

@@ -1,4 +1,4 @@
-"""Files that outlast a crash: directories synced, and a last line that was cut short repaired."""
+"""Crash-safe files: sync directories, and repair a truncated last line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _END = 64 << 10
 
 
 def sync_directory(path: Path) -> None:
-    """Write the names in a directory to the disk, where its file system can do that."""
+    """Sync a directory to disk, where its file system supports that."""
     with suppress(OSError):
         directory = os.open(path, os.O_RDONLY)
         try:
@@ -27,10 +27,10 @@ def sync_directory(path: Path) -> None:
 
 
 def repair_torn_line(path: Path) -> None:
-    """End the last line of a file with one JSON value a line, which a crash may have cut short.
+    """Repair the last line of a file with one JSON value per line, which a crash truncated.
 
-    Then it can be appended to. A value that lacks only its end of line gets one; a part of a value
-    is cut off, as what it was to record was not done yet.
+    Then lines can be appended. A complete value without a line end gets one; a partial value is
+    removed, as the action that it was to record had not been done.
     """
     if not path.exists():
         return
@@ -49,9 +49,9 @@ def repair_torn_line(path: Path) -> None:
 
 
 def last_objects(path: Path) -> list[dict[str, Any]]:
-    """Return the objects at the end of a file with one JSON value a line, without what is cut off.
+    """Return the objects in the last lines of a file with one JSON value per line.
 
-    Raise OSError for what is no file of such a size.
+    A truncated line is left out. Raise OSError if the file is too large or no regular file.
     """
     with open_file(path, MAX_LOG) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _END))

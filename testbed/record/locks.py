@@ -1,7 +1,7 @@
-"""File locks of this machine's kernel: for instruments with one line, and to show who is alive.
+"""Kernel file locks on this machine: for exclusive instrument lines, and for liveness.
 
-The kernel releases the lock on a file when its holder ends, however that ends, and also where
-processes see each other under other process numbers, as in a twin.
+The kernel releases the lock on a file when its holder ends, however that ends, and also across PID
+namespaces, as in a twin.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ANY_SIZE = 1 << 62
 
 
 def make_shared(directory: Path, *, sticky: bool = True) -> None:
-    """Make a directory where every user of this machine may make files.
+    """Create a directory in which every user of this machine may create files.
 
     Where it is sticky, as `/tmp` is, no user removes another's; but Linux refuses to open another
     user's file with O_CREAT there, which SQLite does.
@@ -45,7 +45,7 @@ def make_shared(directory: Path, *, sticky: bool = True) -> None:
 
 
 def make_shared_file(path: Path, mode: int = 0o666) -> int:
-    """Make a file that every user of this machine may open; FileExistsError where there is one."""
+    """Create a file that every user of this machine may open; FileExistsError if it exists."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags)
     os.fchmod(descriptor, mode)  # whatever our umask
@@ -65,7 +65,7 @@ def _open_shared_file(path: Path) -> int:
 
 
 class LivenessLock:
-    """Show from construction to `release`, or to this process's death, that a token's holder runs.
+    """Holds a lock that shows other processes that a token's holder runs, until `release`.
 
     Every byte that is appended to the locked file notifies the holder.
     """
@@ -94,13 +94,13 @@ class LivenessLock:
             self.abandon()
 
     def abandon(self) -> None:
-        """Unlock the file and leave it, as a death would."""
+        """Unlock the file and leave it, as a crash would."""
         os.close(self._descriptor)
         self._descriptor = -1
 
 
 def notify_holder(token: str) -> None:
-    """Have the holder of a token, if it is on this machine, check what it still holds."""
+    """Notify the holder of a token, if it is on this machine, to check its claims."""
     try:
         file = open_file(liveness_file(token), _ANY_SIZE, "ab")
     except OSError:
@@ -110,7 +110,7 @@ def notify_holder(token: str) -> None:
 
 
 def is_alive(token: str) -> bool | None:
-    """Tell whether the holder of a token runs; None without a lock of it on this machine."""
+    """Return whether the holder of a token runs; None without its lock file on this machine."""
     try:
         file = open_file(liveness_file(token), _ANY_SIZE)
     except OSError:
@@ -120,7 +120,7 @@ def is_alive(token: str) -> bool | None:
 
 
 def is_locked(file: BinaryIO) -> bool:
-    """Tell whether another holder has the exclusive lock on a file."""
+    """Return whether another process has an exclusive lock on a file."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -137,9 +137,9 @@ def liveness_file(token: str) -> Path:
 
 
 class InstrumentLock:
-    """Lock an instrument from construction to `release`; raise BusyError when another run does.
+    """Locks an instrument from construction to `release`; raises BusyError if it is locked.
 
-    For lines that carry one conversation at a time. The text in the file names the holder.
+    It is for lines that allow one session at a time. The text in the file names the holder.
     """
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
@@ -190,7 +190,7 @@ class InstrumentLock:
             return False
 
     def release(self) -> None:
-        """Unlock the instrument and remove the file, if it is ours; safe to call twice."""
+        """Unlock the instrument and remove the lock file, if it is ours; safe to call twice."""
         if self._descriptor >= 0:
             if self._is_current(self._descriptor):
                 with suppress(PermissionError):  # another user made the file: only they may

@@ -1,4 +1,4 @@
-"""The event log: appended to by any thread, flushed line by line, heard by subscribers."""
+"""The event log: any thread may append; each event is flushed and passed to subscribers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testbed.secret import masked_data
 
 
 class EventLog:
-    """Write events to a file and hand each to every subscriber, in order.
+    """Writes events to a file and passes each to every subscriber, in order.
 
     `trial` is put on every event until it is changed. A subscriber must be quick: it runs in the
     thread that appends.
@@ -48,10 +48,10 @@ class EventLog:
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
-        """Append to the log of a run that has ended, as far as it can be read.
+        """Append to the log of a run that has ended, as far as that log can be read.
 
         Its monotonic clock may be gone, so later events are timed by the wall clock from its start.
-        To clean up, no record is `required`.
+        A log that cannot be written is no error, as the clean-up must continue.
         """
         events: list[Event] = []
         with suppress(UsageError):  # a line that is broken stops no clean-up
@@ -60,11 +60,11 @@ class EventLog:
         return cls(path, events)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Hand every later event to `subscriber`."""
+        """Pass every later event to `subscriber`."""
         self._subscribers.append(subscriber)
 
     def at(self, instant: float) -> float:
-        """Return a monotonic instant of this machine as the log's seconds."""
+        """Convert a monotonic instant of this machine to seconds of the log."""
         return round(instant - self.started, 6)
 
     def append(
@@ -72,8 +72,7 @@ class EventLog:
     ) -> Event:
         """Write one event, with secrets masked; `at` is a monotonic instant, now unless given.
 
-        Raise LabError when the record cannot be kept, as a run without one is worth nothing;
-        unless it is not `required`.
+        Raise LabError when the log cannot be written, unless it is not `required`.
         """
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is not a kind of event")
@@ -96,7 +95,7 @@ class EventLog:
         return event
 
     def close(self) -> None:
-        """Sync the file to the disk and close it; raise LabError when not all of it is there."""
+        """Sync the file to disk and close it; raise LabError when that fails."""
         with self._lock:
             if self._file.closed:
                 return
@@ -126,7 +125,7 @@ def _failed(error: OSError) -> LabError:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a log; a last line that a crash cut short is left out.
+    """Yield the events of a log; a last line that a crash truncated is left out.
 
     Raise UsageError for any other line that is no event.
     """

@@ -1,4 +1,4 @@
-"""The directory of one run: made once, never shared, readable after a crash at any moment."""
+"""The directory of one run: created once, never shared, readable after a crash at any time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RunDirectory:
 
     @classmethod
     def create(cls, results: Path, experiment: str, *, is_latest: bool = True) -> RunDirectory:
-        """Make a new directory below `results` and point `latest` at it, if it is worth that.
+        """Create a new directory in `results`, and point `latest` to it if `is_latest`.
 
         The name is unique even for runs that start in the same second, on one machine or many.
         """
@@ -58,7 +58,7 @@ class RunDirectory:
 
     @property
     def id(self) -> str:
-        """Return the run's name, which is its directory's."""
+        """Return the name of the run, which is that of its directory."""
         return self.path.name
 
     @property
@@ -77,7 +77,7 @@ class RunDirectory:
         return self.path / "summary.json"
 
     def wire(self, instrument: str) -> Path:
-        """Return the path of one instrument's next transcript: the run's, then each `recover`'s."""
+        """Return the path of an instrument's next transcript: the run's, or that of a `recover`."""
         path, number = self.inside("wire") / f"{instrument}.jsonl", 1
         while path.exists():
             number += 1
@@ -85,16 +85,16 @@ class RunDirectory:
         return path
 
     def log(self, host: str, name: str) -> Path:
-        """Return the path of a log of one host, whose directory exists afterwards."""
+        """Return the path of a log of one host, after creating its directory."""
         self.inside("logs")
         directory = self.inside(f"logs/{host}")
         directory.mkdir(exist_ok=True)
         return directory / name
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a whole file so that a reader sees the old one or the new one, never half.
+        """Write a file atomically: a reader sees the old contents or the new ones.
 
-        It is on the disk when this returns: `recover` needs it after a power loss.
+        It is synced to disk when this returns: `recover` needs it after a power loss.
         """
         target = self.path / name
         try:
@@ -106,7 +106,7 @@ class RunDirectory:
         return target
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
-        """Write a mapping as JSON, whole or not at all."""
+        """Write a mapping as JSON, atomically."""
         text = json.dumps(value, indent=1, ensure_ascii=False)
         return self.write_text(name, printable(text, kept="\n") + "\n")
 
@@ -124,9 +124,9 @@ class RunDirectory:
         return value
 
     def inside(self, name: str) -> Path:
-        """Return the path of a file of the run; raise UsageError for a link, which leads outside.
+        """Return the path of a file of the run; raise UsageError if it is a link.
 
-        The user who reads a record, or adds to it, may not be the one who made it.
+        A link made by another user could lead outside of the run directory.
         """
         path = self.path / name
         if path.is_symlink():
@@ -137,7 +137,7 @@ class RunDirectory:
         return path
 
     def foreign(self) -> str:
-        """Return why the directory is not this user's alone to write to; empty where it is."""
+        """Return why other users may write to the directory; empty if none may."""
         return foreign(self.path)
 
 
@@ -160,7 +160,7 @@ def find_run(results: Path, name: str) -> RunDirectory:
 
 
 def runs(results: Path) -> Iterator[RunDirectory]:
-    """Yield every run below `results`, oldest first."""
+    """Yield every run in `results`, oldest first."""
     try:
         found = sorted(results.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -174,10 +174,10 @@ def runs(results: Path) -> Iterator[RunDirectory]:
 
 
 def foreign(path: Path) -> str:
-    """Return why another user could have written a file or a directory; empty where none could.
+    """Return why another user could have written a file or directory; empty if none could.
 
-    A link leads to whatever the user who made it wants. What is not there, or cannot be
-    looked at, is for its reader to say.
+    A link counts as foreign. For a missing or unreadable file the result is empty, as reading it
+    will fail anyway.
     """
     try:
         found = path.lstat()
@@ -191,7 +191,7 @@ def foreign(path: Path) -> str:
 
 
 def owner_of(path: Path) -> str:
-    """Return the name of the user to whom a file or a directory belongs."""
+    """Return the name of the user who owns a file or directory."""
     number = path.lstat().st_uid
     try:
         return getpwuid(number).pw_name
@@ -200,13 +200,13 @@ def owner_of(path: Path) -> str:
 
 
 def newest(results: Path) -> RunDirectory | None:
-    """Return the newest run that is left below `results`, changes by hand left out."""
+    """Return the newest run in `results`, without records of manual changes."""
     made = [run for run in runs(results) if not _is_by_hand(run)]
     return made[-1] if made else None
 
 
 def point_latest(results: Path) -> None:
-    """Have `latest` point to the newest run that is left, where what it pointed to is gone."""
+    """Point the link `latest` to the newest existing run, if its target is gone."""
     link = results / LATEST
     if not link.is_symlink() or link.exists():
         return

@@ -1,4 +1,4 @@
-"""Transcripts: every byte to and from one instrument, one JSON line each, secrets masked."""
+"""Transcripts of the bytes to and from one instrument, as JSON lines with secrets masked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class TranscriptRow:
-    """One row of a transcript, with the bytes as they were on the line."""
+    """One row of a transcript, with the bytes as they were sent or received."""
 
     mono: float
     instrument: str
@@ -34,7 +34,7 @@ class TranscriptRow:
 
 
 def read_transcript(path: Path) -> Iterator[TranscriptRow]:
-    """Yield the rows of a transcript; raise FileError at a line that is none."""
+    """Yield the rows of a transcript; raise FileError at an invalid line."""
     try:
         for number, line in enumerate(read_lines(path, MAX_LOG, follow=True), 1):
             yield _row(line, f"{path}:{number}:1")
@@ -54,9 +54,9 @@ def _row(line: bytes, where: str) -> TranscriptRow:
 
 
 class Transcript:
-    """Write what a session sends and receives; made to be a driver's tracer.
+    """Records what a session sends and receives; it is the tracer of a driver.
 
-    Without a file, the last pieces are kept for `write_to`, each cut at 64 KiB.
+    Without a file, the latest pieces are kept in memory for `write_to`, each truncated at 64 KiB.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Transcript:
             self.write_to(path, instrument)
 
     def write_to(self, path: Path, instrument: str) -> None:
-        """Write what is kept to a new file, and every later piece."""
+        """Write the kept pieces to a new file, and every later piece."""
         self._file, self._instrument = path.open("x", encoding="utf-8"), instrument
         while self._kept:
             self._write(self._file, *self._kept.popleft())
@@ -103,7 +103,7 @@ class Transcript:
                 file.flush()
 
     def close(self) -> None:
-        """Close the file, if there is one; later pieces are dropped."""
+        """Close the file, if any; later pieces are discarded."""
         if self._file:
             with self._lock, suppress(OSError):
                 self._file.close()

@@ -1,4 +1,4 @@
-"""The anatomy of a recovery: its parts in order, which fill the time from t0 to t10 exactly."""
+"""The anatomy of a recovery: its consecutive parts, which add up to the time from t0 to t10."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEGLIGIBLE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a recovery: the mark that ends it, and the value whose prediction is about it."""
+    """A part of a recovery: the mark at its end, and the name of the value that is predicted."""
 
     name: str
     ends: str
@@ -41,7 +41,7 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Duration(Sample):
-    """How long one part took in seconds, over the trials that recovered."""
+    """The durations of one part in seconds, over the trials that recovered."""
 
     part: Part
 
@@ -61,7 +61,7 @@ class Anatomy:
 
     @property
     def recovered(self) -> tuple[TrialResult, ...]:
-        """Return the trials that count and came back."""
+        """Return the trials that count and whose job recovered."""
         return tuple(trial for trial in self.valid if trial.recovered)
 
     @property
@@ -79,7 +79,7 @@ class Anatomy:
 
     @property
     def lost_steps(self) -> int:
-        """Return how many steps that some rank had committed were done again, in all trials."""
+        """Return the number of steps in all trials that were committed, lost and repeated."""
         return sum(trial.lost_steps or 0 for trial in self.valid)
 
 
@@ -108,7 +108,7 @@ def anatomies(summary: Summary) -> list[Anatomy]:
 
 
 def first_seen(trials: Sequence[TrialResult]) -> dict[str, list[float]]:
-    """Return, by who saw a failure, how long after t0 it did in each trial; the soonest first."""
+    """Return, by observer, the delays after t0 in each trial; the earliest observer first."""
     seen: dict[str, list[float]] = {}
     for trial in trials:
         for source, after in trial.witnesses.items():

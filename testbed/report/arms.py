@@ -1,4 +1,4 @@
-"""The table of arms: what each of them came to, metric by metric, beside what was predicted."""
+"""The table of arms: each metric of each arm beside its prediction."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class ArmTable:
 
 
 def arm_tables(summary: Summary) -> list[ArmTable]:
-    """Return the metrics that a run is about, each with a row for every arm.
+    """Return the metrics to show for a run, each with a row for every arm.
 
-    They are those that its checks are about, and the headlines; any that there are without those.
+    They are the metrics of its checks and the main metrics; all metrics if it has none of these.
     """
     counts = Counter(trial.arm for trial in summary.trials)
     arms = in_order(set(counts))
@@ -72,7 +72,7 @@ def arm_tables(summary: Summary) -> list[ArmTable]:
 
 
 def cells(row: ArmRow) -> tuple[str, ...]:
-    """Return the text of a row after the name of the arm."""
+    """Return the cells of a row after the name of the arm."""
     counts = (str(row.n), str(row.without) if row.without else "")
     if row.metric is None:
         return (*counts, "–", "", "")
@@ -81,7 +81,7 @@ def cells(row: ArmRow) -> tuple[str, ...]:
 
 
 def rows_in_words(tables: Sequence[ArmTable], columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """Yield these columns of every row; only the first row of a metric has its name."""
+    """Yield the given columns of every row; only the first row of a metric has its name."""
     for table in tables:
         for number, row in enumerate(table.rows):
             whole = ("" if number else table.name, row.arm, *cells(row))
@@ -107,13 +107,13 @@ def print_arms(summary: Summary, console: Console) -> None:
 
 
 def columns_of(tables: Sequence[ArmTable]) -> list[int]:
-    """Return which of the headings there is anything to say under."""
+    """Return the columns to show; `no value` only where a trial lacks a value."""
     has_missing = any(row.without for table in tables for row in table.rows)
     return [n for n, name in enumerate(HEADINGS) if has_missing or name != "no value"]
 
 
 def notes(summary: Summary) -> Iterator[str]:
-    """Yield what a reader of the table must know: what is missing, what short names stand for."""
+    """Yield notes below the table: missing values, and the full names of short ones."""
     if any(row.without for table in arm_tables(summary) for row in table.rows):
         yield NOTE
     keys = short_keys(trial.arm for trial in summary.trials)

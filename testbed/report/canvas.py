@@ -1,7 +1,7 @@
-"""What figures are drawn on: their style and forms, and how they become SVG and PDF.
+"""The style and size of figures, and their output as SVG and PDF.
 
-In a page, ink and grid are CSS variables, so that one figure is readable on light, on dark and on
-paper; text stays text.
+In a page, ink and grid are CSS variables, so that one figure is readable on light and dark
+backgrounds and on paper; text stays text.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form that figures are drawn in; a page scales one to its own width."""
+    """The format of a figure: size and fonts; a page scales it to its own width."""
 
     name: str
     width: float
@@ -62,7 +62,7 @@ class Form:
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether labels do not fit beside what they name."""
+        """Return whether labels must be abbreviated or moved for lack of width."""
         return self.ticks is not None
 
 
@@ -73,9 +73,9 @@ NARROW = Form("narrow", 4.0, 3, 46, ticks=3)
 
 @contextmanager
 def axes(form: Form, height: float, names: int = 0) -> Iterator[tuple[Figure, Axes]]:
-    """Yield a figure with one pair of axes, in the style of all.
+    """Yield a figure with one pair of axes, in the common style.
 
-    `height` is in inches; a legend of so many `names` adds to it what takes more than one line.
+    `height` is in inches; a legend with `names` entries adds to it if it needs more than one line.
     """
     more = max(0, -(-names // form.columns) - 1) * 0.2
     with mpl.rc_context(_STYLE):
@@ -84,18 +84,18 @@ def axes(form: Form, height: float, names: int = 0) -> Iterator[tuple[Figure, Ax
 
 
 def words_below(ax: Axes, form: Form, words: str) -> None:
-    """Write what the x axis shows below it, in as many lines as that takes."""
+    """Write the label of the x axis below it, on as many lines as it needs."""
     ax.set_xlabel("\n".join(textwrap.wrap(words, form.letters)))
 
 
 def few_ticks(ax: Axes, form: Form) -> None:
-    """Keep the numbers on the x axis apart."""
+    """Limit the number of ticks on the x axis, so that their numbers do not overlap."""
     if form.ticks:
         ax.xaxis.set_major_locator(MaxNLocator(form.ticks))
 
 
 def svg(figure: Figure, name: str, form: Form) -> str:
-    """Return a figure as one <svg> element without anything that points outside the page."""
+    """Return a figure as one <svg> element without external references."""
     text = _svg(figure, f"{name}-{form.name}", transparent=True)
     text = text[text.index("<svg") :]
     text = re.sub(r'<g id="[^"]*"', "<g", text)
@@ -105,7 +105,7 @@ def svg(figure: Figure, name: str, form: Form) -> str:
 
 
 def svg_file(figure: Figure, name: str) -> bytes:
-    """Return a figure as a whole SVG file, on white."""
+    """Return a figure as a complete SVG file with a white background."""
     text = _svg(figure, name, transparent=False)
     for colour, on_paper in _ON_PAPER.items():
         text = text.replace(colour, on_paper)

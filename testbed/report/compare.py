@@ -1,4 +1,4 @@
-"""Runs held against the first of them, metric by metric, with the settings that differ."""
+"""Compare runs with the first of them, metric by metric, with the settings that differ."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _ORDINALS = (*_TWO, "third")
 def print_comparison(
     runs: Sequence[Mapping[str, Any]], setups: Sequence[Setup], console: Console
 ) -> None:
-    """Print summaries as of `summary.json`, each judged against the first, with their settings.
+    """Print a comparison of summaries (`summary.json`) with the first one, and their settings.
 
-    Nothing is called better or worse across two labels. Raise UsageError for another format.
+    Runs with different labels get no verdict of better or worse. Raise UsageError for another
+    format.
     """
     _check_format(runs)
     arms = short_names(trial["variant"] for run in runs for trial in run["trials"])
@@ -59,10 +60,10 @@ def print_comparison(
 def comparison_to_json(
     runs: Sequence[Mapping[str, Any]], setups: Sequence[Setup]
 ) -> dict[str, Any]:
-    """Return what `print_comparison` prints of every metric that all have, as plain values.
+    """Return the comparison of every metric that all runs have, as JSON values.
 
     Of two runs they are `first` and `second`, with `metrics`; of more there is a list of `runs`,
-    and each but the first has its `metrics` against the first.
+    and each but the first has its `metrics` compared with the first.
     """
     _check_format(runs)
     about = ("run", "experiment", "lab", "label")
@@ -82,7 +83,7 @@ def comparison_to_json(
 
 
 def with_arms(run: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a summary as of `summary.json` in which arms are called as `names` says."""
+    """Return the contents of a `summary.json` with arms renamed by the mapping `names`."""
     metrics = {of_arm(name, names): metric for name, metric in run["metrics"].items()}
     trials = [{**trial, "variant": names[trial["variant"]]} for trial in run["trials"]]
     flags = {of_arm(name, names): why for name, why in run.get("flags", {}).items()}
@@ -125,7 +126,7 @@ def _check_format(summaries: Sequence[Mapping[str, Any]]) -> None:
 def print_drift(
     one: Card, other: Card, differences: Sequence[Difference], console: Console
 ) -> None:
-    """Print who two characterisation cards are of, and in what they differ."""
+    """Print the origins of two characterisation cards, and in what they differ."""
     for name, card in (("first", one), ("second", other)):
         who = " ".join(card.identity.values())
         console.print(Text(f"{name:<7} {who}, {card.label}, {card.made}"))

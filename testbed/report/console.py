@@ -1,4 +1,4 @@
-"""Pages on a terminal, made with rich, in which nothing that is shown is obeyed."""
+"""Terminal pages made with rich, in which control characters of the contents have no effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.printable import printable, unfiltered
 
 
 def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
-    """Return an empty table without lines, which is folded where the terminal is narrow.
+    """Return an empty table without lines, whose cells wrap on a narrow terminal.
 
     The columns of the headings in `right` are aligned to the right.
     """
@@ -25,9 +25,9 @@ def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
 
 
 class CleanConsole(Console):
-    """Print pages whose text comes from files and hosts: none of it is markup, or for a terminal.
+    """Prints pages with text from files and hosts, without markup and control characters.
 
-    What rich itself says to the terminal, colours and where to write, is all that it obeys.
+    Only rich's own control sequences, such as colours, reach the terminal.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,7 +37,7 @@ class CleanConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the pieces of something, with their text made harmless."""
+        """Yield the segments of a renderable, with control characters in their text escaped."""
         for piece in super().render(renderable, options):
             if piece.control:
                 yield piece

@@ -1,4 +1,4 @@
-"""The figures that there is something to draw for in a run, and the numbers in each."""
+"""Choose the figures of a run, with the numbers in each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Row = tuple[str | int | float | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure, to be drawn in a form, and the table of what is in it; seconds, bit/s, bytes."""
+    """A figure to be drawn, and the table of its data; seconds, bit/s, bytes."""
 
     name: str
     draw: Callable[[Form], Figure]
@@ -33,7 +33,7 @@ class Drawing:
 
 
 def drawings(summary: Summary, events: Sequence[Event]) -> Iterator[Drawing]:
-    """Yield what there is to draw of a run; `events` are those that the summary was made from."""
+    """Yield the figures of a run; `events` are those that the summary was made from."""
     arms = anatomies(summary)
     names = [arm.arm for arm in arms]
     if recovered := [arm for arm in arms if arm.parts]:

@@ -1,4 +1,4 @@
-"""The figures of a run as files: SVG and PDF to be put into a paper, CSV to be drawn anew."""
+"""Write the figures of a run to files: SVG and PDF for papers, CSV with the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.report.short_arm_names import shortened
 
 
 def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> list[Path]:
-    """Write every figure of a run into a folder as SVG, PDF and CSV; return the files."""
+    """Write every figure of a run to a folder as SVG, PDF and CSV; return the files."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is not a directory", hint="move it away")
     try:

@@ -1,4 +1,4 @@
-"""The figures of a report, each drawn in a form; with `canvas`, the only importer of matplotlib."""
+"""Draw the figures of a report; with `canvas`, the only importer of matplotlib."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NAMED_FROM = 0.1
 
 
 def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -> Figure:
-    """Draw where the time of a recovery went: the medians of its parts, and the model's terms."""
+    """Draw the medians of the parts of a recovery, and the terms that the model predicts."""
     with axes(form, 1.0 + 0.85 * len(arms), len(PARTS)) as (figure, ax):
         for row, arm in enumerate(arms):
             _parts_bar(ax, row - 0.16, [(d.part.name, d.median) for d in arm.parts])
@@ -62,7 +62,7 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -
 
 
 def step_rate(step_rates: Sequence[StepRates], form: Form) -> Figure:
-    """Draw the step rate over the whole run, recoveries shaded."""
+    """Draw the step rate over the whole run, with recoveries shaded."""
     with axes(form, 2.3) as (figure, ax):
         for pace in step_rates:
             if len(pace.ends) > 1:
@@ -81,7 +81,7 @@ def step_rate(step_rates: Sequence[StepRates], form: Form) -> Figure:
 
 
 def dips(step_rates: Sequence[StepRates], arms: Sequence[str], form: Form) -> Figure:
-    """Draw the step rate of every trial around its fault, all faults at zero."""
+    """Draw the step rate of every trial around its fault, with all faults at time zero."""
     with axes(form, 2.6, len(arms)) as (figure, ax):
         for pace in step_rates:
             zero, back = pace.mark("t0"), pace.mark("t10")
@@ -105,7 +105,7 @@ def dips(step_rates: Sequence[StepRates], arms: Sequence[str], form: Form) -> Fi
 def recovery_times(
     arms: Sequence[Anatomy], totals: Mapping[str, Metric], claim: float | None, form: Form
 ) -> Figure:
-    """Draw every trial's recovery time as a dot, with the median, its interval, the prediction."""
+    """Draw every trial's recovery time as a dot, with median, interval and prediction."""
     with axes(form, 0.9 + 0.55 * len(arms)) as (figure, ax):
         for row, arm in enumerate(arms):
             total, colour = totals[arm.arm], _ARMS[row % len(_ARMS)]
@@ -127,7 +127,7 @@ def recovery_times(
 
 
 def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Figure:
-    """Draw the marks of every trial on a line of its own, from t0 to t11."""
+    """Draw the marks of every trial on a time line, from t0 to t11."""
     ends = {part.ends: part.name for part in PARTS if part.ends != "ready"}
     with axes(form, 0.9 + 0.17 * len(trials), len(ends)) as (figure, ax):
         reached = [trial.marks.relative() if trial.marks else {} for trial in trials]
@@ -151,7 +151,7 @@ def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Fig
 
 
 def bandwidth(arms: Mapping[str, Mapping[int, Metric]], form: Form) -> Figure:
-    """Draw the bus bandwidth over the message size: medians, from the least to the greatest."""
+    """Draw the bus bandwidth over the message size: the median, with minimum and maximum."""
     with axes(form, 3.2, len(arms)) as (figure, ax):
         sizes = sorted({s for mine in arms.values() for s in mine})
         for name, mine in arms.items():

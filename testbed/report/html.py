@@ -1,4 +1,4 @@
-"""The report of a run as one HTML file that opens offline; the only importer of jinja2."""
+"""Write the report of a run as one HTML file that opens offline; the only importer of jinja2."""
 
 from __future__ import annotations
 

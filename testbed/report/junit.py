@@ -1,4 +1,4 @@
-"""A run as JUnit XML for CI servers: a case for the run, each check and each trial."""
+"""Write a run as JUnit XML for CI servers: a case for the run, each check and each trial."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of a CI server's list: a missed check is a failure, a broken lab an error."""
+    """One test case of a CI report: a failed check is a failure, a lab problem an error."""
 
     group: str
     name: str
@@ -34,7 +34,7 @@ class Case:
 
 
 def write_junit(summary: Summary, path: Path) -> None:
-    """Write a run as one JUnit suite; a run in which no trial measured anything holds an error.
+    """Write a run as one JUnit suite; a run without any measured trial has an error.
 
     The flags of metrics, such as a bandwidth above the rate of a port, are properties of the suite.
     """
@@ -45,13 +45,13 @@ def write_junit(summary: Summary, path: Path) -> None:
 
 
 def document(root: ET.Element) -> str:
-    """Return an element as a whole XML document."""
+    """Return an XML element as a complete document."""
     ET.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def suite_of(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:
-    """Return cases as one JUnit suite, counted by their fates."""
+    """Return cases as one JUnit suite, with the counts of failures, errors and skipped cases."""
     suite = ET.Element("testsuite", name=_clean(name), tests=str(len(cases)))
     for fate, plural in _COUNTED.items():
         suite.set(plural, str(sum(case.fate == fate for case in cases)))

@@ -1,4 +1,4 @@
-"""The last page of a run on the terminal: what was real, what failed, where the time went."""
+"""The last page of a run on the terminal: what was measured, what failed, where time went."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def print_page(
     lab: str = "",
     will_be_drawn: bool = True,
 ) -> None:
-    """Print a run's last page; its last four lines are verdict, reason, directory, next command.
+    """Print a run's last page, which ends with verdict, reason, directory and next command.
 
     The next command opens report.html, or makes it where it will not be drawn now. `lab` is what
     a command can call the lab where that is not its name.
@@ -76,7 +76,7 @@ def print_page(
 
 
 def last_lines(run_dir: Path, reason: str, cleanup: str, left: Sequence[str]) -> list[str]:
-    """Return the end of the page of a run whose numbers were not waited for."""
+    """Return the last lines of the page of a run whose results were not computed."""
     place = _short(run_dir)
     return [
         *(f"not taken back: {what}" for what in left),

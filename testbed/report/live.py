@@ -1,7 +1,7 @@
-"""The live view of a run: a picture on a terminal, plain lines anywhere else.
+"""The live view of a run: a redrawn picture on a terminal, plain lines elsewhere.
 
-Nothing is drawn or written in the thread that appends to the log: there an event is only put
-aside, because whatever that thread waits for would be in the recovery times it measures.
+Nothing is drawn or written in the thread that appends to the log: there an event is only queued,
+because any delay of that thread would add to the recovery times that it measures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_EVENTS = 10_000
 
 
 class LiveView:
-    """A subscriber to the event log that shows, while it is entered, what the run is doing."""
+    """A subscriber to the event log that shows what the run is doing, as a context manager."""
 
     def __init__(self, stream: TextIO, plan: Plan) -> None:
         self._queue: deque[tuple[float, Event]] = deque()
@@ -65,7 +65,7 @@ class LiveView:
 
     @property
     def elapsed(self) -> float:
-        """Return the log's seconds at this moment; 0 before its first event."""
+        """Return the present time in seconds of the log; 0 before its first event."""
         return max(0.0, now() - self._started)
 
     def catch_up(self) -> list[Line]:
@@ -80,14 +80,15 @@ class LiveView:
         return lines
 
     def picture(self, width: int) -> Group:
-        """Return the run as it is now.
+        """Return the run as it is now, as a picture for a terminal.
 
-        An empty line ends it, in which a terminal may echo what is typed, as ^C, and shift nothing.
+        It ends with an empty line, where the terminal can echo typed characters such as ^C without
+        shifting the picture.
         """
         return Group(picture(self._progress, self._lines, self.elapsed, width), Text())
 
     def how_far(self) -> str:
-        """Return in words how far the job is, or nothing when no step was finished yet."""
+        """Return the progress of the job as text; empty when no step is finished yet."""
         step = self._progress.step
         return "" if step is None else f"trial {self._progress.number}, step {step} is finished"
 
@@ -108,7 +109,7 @@ class _Screen(Live):
         )
 
     def refresh(self) -> None:
-        """Write the lines that stay, and draw the picture again."""
+        """Write new lines, and redraw the picture."""
         with self._lock:
             for line in self._view.catch_up():
                 if line.stays:

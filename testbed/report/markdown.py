@@ -1,4 +1,4 @@
-"""A run as Markdown, to be put into a page of notes or the summary of a pipeline."""
+"""A run as Markdown, for a page of notes or the summary of a CI pipeline."""
 
 from __future__ import annotations
 

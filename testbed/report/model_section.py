@@ -1,4 +1,4 @@
-"""The page's section on a model: every variant a row, as nothing was repeated or measured."""
+"""The section of the page for a model: one row per variant, as a model has no trials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.report.wording import in_order, quantity
 
 
 def print_model(summary: Summary, console: Console) -> None:
-    """Print what the model says of each variant; a variant without a metric has a gap there."""
+    """Print the values that the model computes for each variant; missing ones are left blank."""
     arms = in_order({trial.arm for trial in summary.trials})
     said = {name.rpartition(".")[2] for name in summary.metrics}
     names = [name for name in METRICS if name in said]

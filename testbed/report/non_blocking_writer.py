@@ -1,4 +1,4 @@
-"""Write to a stream without blocking on its reader."""
+"""Write to a stream without blocking on a slow reader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PATIENCE = 1.0
 
 
 class NonBlockingWriter:
-    """Writes text as far as the stream takes it at once, and queues the rest.
+    """Writes as much text as the stream accepts at once, and queues the rest.
 
-    A reader that does not read (a pager, a stopped terminal) or is gone blocks nothing. Of more
-    than `most` queued pieces the oldest are lost.
+    A reader that does not read (a pager, a stopped terminal) or has closed the stream never blocks
+    the writer. With more than `most` queued pieces the oldest are dropped.
     """
 
     def __init__(self, stream: TextIO, most: int | None = 1000) -> None:
@@ -29,12 +29,12 @@ class NonBlockingWriter:
         self._lock = Lock()
 
     def write(self, text: str) -> None:
-        """Write text after what is queued; from any thread."""
+        """Write text, or queue it after earlier text; callable from any thread."""
         self._pending.extend([text[at : at + _PIECE] for at in range(0, len(text), _PIECE)])
         self.flush()
 
     def flush(self, patience: float | None = 0.0) -> None:
-        """Write the queue, each piece if it is taken within `patience` seconds; None waits."""
+        """Write the queue, waiting up to `patience` seconds for each piece; None has no limit."""
         with self._lock, suppress(OSError):  # the reader is gone
             while self._pending and _is_writable(self._stream, patience):
                 self._stream.write(self._pending.popleft())

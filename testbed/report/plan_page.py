@@ -1,4 +1,4 @@
-"""A plan on the terminal: what a run would do, step by step."""
+"""Print a plan on the terminal: what a run would do, step by step."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Row = tuple[str, ...]
 
 
 def print_plan(plan: Plan, out: TextIO, width: int) -> None:
-    """Write the steps of a plan in order, its trials as one table, in lines of `width` at most.
+    """Print the steps of a plan in order and its trials as a table, at most `width` columns wide.
 
-    It is plain text and not rich's, whose import alone takes a sixth of the whole command.
+    It is plain text, since the import of rich would take a sixth of the command's time.
     """
 
     def write(text: str, indent: str = "") -> None:
@@ -71,7 +71,7 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
 def print_planned(
     settings: Mapping[str, Settings], profiles: Sequence[Profile], out: TextIO, width: int
 ) -> None:
-    """Write what a run on a twin would rest on, and what its light would take elsewhere."""
+    """Print the settings of a run on a twin, and the predictions for reported switch profiles."""
     print(f"\n{PLANNED_TITLE}", file=out)
     lines = [*settings_lines(settings), *([PLANNED_NOTE] if profiles else ())]
     wrapped = [line for text in lines for line in _wrapped(text, width - len(_INDENT))]

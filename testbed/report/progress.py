@@ -1,4 +1,4 @@
-"""The progress of a run as a function of its events so far; no output, no clock of its own."""
+"""The progress of a run, computed from its events so far; without output and clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _RESPONSES: dict[str, tuple[str, Tone]] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of progress, in the log's seconds."""
+    """A line of progress, with its time in seconds of the log."""
 
     t: float
     text: str
@@ -65,7 +65,7 @@ class Line:
 
 
 class Progress:
-    """Where a run is. Times are the log's seconds, as the orchestrator stamped them."""
+    """The state of a run in progress. Times are in seconds of the log."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -94,7 +94,7 @@ class Progress:
         self._finished: dict[tuple[int, int], set[int]] = {}
 
     def note(self, event: Event) -> Iterator[Line]:
-        """Update the progress with an event and yield the lines that it is worth."""
+        """Update the progress with an event and yield the lines to print for it."""
         self._follow(event)
         match event.kind:
             case "step":
@@ -225,12 +225,12 @@ class Progress:
 
     @property
     def is_disturbed(self) -> bool:
-        """Return whether a fault was injected that the job has not come back from."""
+        """Return whether a fault was injected from which the job has not recovered."""
         return bool(self.disturbed) and self.disturbed[-1][1] is None
 
     @property
     def number(self) -> str:
-        """Return which trial of how many it is, counted from one as people do."""
+        """Return the number of the trial and the total, counted from one, as text."""
         reached = self.trial.number + 1 if self.trial else 0
         return f"{reached} of {len(self.plan.trials)}"
 

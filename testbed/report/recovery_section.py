@@ -1,4 +1,4 @@
-"""The page's section on recoveries: where every millisecond went, and who saw the failure when."""
+"""The section of the page on recoveries: the time of each part, and the first observers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LONGEST_BAR = 60
 
 
 def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Console) -> None:
-    """Print the anatomy of each arm's recoveries, all drawn to one scale."""
+    """Print the anatomy of each arm's recoveries, on a common scale."""
     console.print(Text("\nRecovery", style="bold"))
     if claim := claim_of(summary.experiment):
         console.print(Text(claim.text))

@@ -1,4 +1,4 @@
-"""A run in progress as one small picture for a terminal."""
+"""A run in progress as a small picture for a terminal."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def picture(progress: Progress, lines: Sequence[Line], elapsed: float, width: in
 
 
 def rates(ends: Sequence[float], until: float, cells: int) -> list[float]:
-    """Return steps per second in each of the last `cells` cells up to `until`.
+    """Return the step rate in each of the last `cells` character cells up to `until`.
 
-    A cell shows one over the time between the two steps around its middle; since the last step
-    the rate can only have fallen.
+    The rate of a cell is 1 over the time between the two steps around its middle; after the last
+    step it is at most 1 over the time since then.
     """
     found = []
     for cell in range(cells):

@@ -1,4 +1,4 @@
-"""Find the settings that differ between runs: of experiment, lab, and versions."""
+"""Find the settings of experiment, lab and versions that differ between runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIRING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The inputs of a run: its files with every override set, and the facts of `run.json`."""
+    """The inputs of a run: its files with every override, and the facts of `run.json`."""
 
     experiment: Mapping[str, Any]
     lab: Mapping[str, Any]
@@ -33,19 +33,19 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting that is not the same in all runs: its dotted key and its value in each."""
+    """One setting that differs between runs: its dotted key and its value in each run."""
 
     key: str
     values: tuple[str, ...]
 
     @property
     def is_wiring(self) -> bool:
-        """Return whether it is an address or a place in the wiring."""
+        """Return whether the setting is an address or part of the wiring."""
         return bool(_WIRING.fullmatch(self.key))
 
 
 def differing(setups: Sequence[Setup]) -> list[Setting]:
-    """Return the settings that are not the same in all runs, experiments' first, then labs'."""
+    """Return the settings that differ between runs: those of experiments first, then of labs."""
     found = [dict(_settings(setup)) for setup in setups]
     keys = dict.fromkeys(key for one in found for key in one)
     rows = [Setting(key, tuple(one.get(key, ABSENT) for one in found)) for key in keys]

@@ -1,6 +1,6 @@
-"""The section of every page on settings, and on predictions for switches as reported.
+"""The section of pages on settings, and on predictions for reported switch profiles.
 
-Rich is imported late: `plan` writes the same without it.
+Rich is imported late, as `plan` prints the same section without it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def settings_lines(settings: Mapping[str, Settings]) -> Iterator[str]:
 
 
 def profile_rows(profiles: Sequence[Profile]) -> Iterator[tuple[str, ...]]:
-    """Yield one row for each profile, under `HEADINGS`; of several arms from least to most."""
+    """Yield one row for each profile, under `HEADINGS`; a range where arms differ."""
     for profile in profiles:
         found = profile.predicted.values()
         yield (
@@ -59,7 +59,7 @@ def profile_rows(profiles: Sequence[Profile]) -> Iterator[tuple[str, ...]]:
 
 
 def print_foundations(summary: Summary, console: Console) -> None:
-    """Print settings and profiles of a run, and the metrics that need an explanation."""
+    """Print the settings and profiles of a run, and explanations of flagged metrics."""
     from rich.text import Text
 
     from testbed.report.console import plain_table

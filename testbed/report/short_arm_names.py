@@ -1,4 +1,4 @@
-"""Arms by short names: `settle=10 ms` for `lab.twin.settle=10 ms`, wherever people read them."""
+"""Shorten the names of arms in reports: `settle=10 ms` for `lab.twin.settle=10 ms`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shortened(summary: Summary) -> Summary:
 
 
 def in_text(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with the short name of each arm in the place of its own."""
+    """Return a text with the full name of each arm replaced by its short name."""
     longer = sorted((name for name in names if names[name] != name), key=len, reverse=True)
     if not longer:
         return text

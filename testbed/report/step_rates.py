@@ -1,4 +1,4 @@
-"""The step rate of the job around each trial, for figures."""
+"""The step rate of the job around each trial, as data of figures."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from testbed.events import Event
 
 @dataclass(frozen=True, slots=True)
 class StepRates:
-    """When the steps of one trial ended, in the log's seconds, and what disturbed it."""
+    """The instants in seconds of the log when steps of a trial ended, and those of its fault."""
 
     trial: TrialResult
     ends: tuple[float, ...]
 
     @property
     def rates(self) -> list[float]:
-        """Return the steps per second between each two ends."""
+        """Return the steps per second between each two consecutive step ends."""
         return [1 / (b - a) for a, b in pairwise(self.ends)]
 
     def mark(self, name: str) -> float | None:
-        """Return a mark of the trial in the log's seconds."""
+        """Return a mark of the trial in seconds of the log."""
         marks = self.trial.marks
         return marks.at[name].middle if marks and name in marks.at else None
 
@@ -34,8 +34,8 @@ class StepRates:
 def step_rates(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[StepRates]:
     """Return the step rates of every trial in which a step was finished.
 
-    Timed collectives count as steps where something was broken; else they have a figure of their
-    own.
+    Timed collectives count as steps in trials with a fault; without a fault they have a figure of
+    their own.
     """
     faulty = {trial.number for trial in trials if trial.marks is not None}
     clocks = Clocks(events)

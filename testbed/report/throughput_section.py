@@ -1,4 +1,4 @@
-"""The page's section on what the job did undisturbed: message sizes, and all other metrics."""
+"""The section of the page on undisturbed operation: AllReduce by size, and other metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DISTURBED = ("step_time", "busbw", "wire_overhead", "plateau")
 
 
 def print_throughput(summary: Summary, console: Console) -> None:
-    """Print, for each arm, the AllReduce by size where there is one, and its other metrics."""
+    """Print, for each arm, the AllReduce results by size, if any, and its other metrics."""
     for arm in in_order({trial.arm for trial in summary.trials}):
         mine = _metrics_of(arm, summary)
         by_size = sorted({s for name in mine if (s := message_size(name)) is not None})

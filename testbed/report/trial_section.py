@@ -1,4 +1,4 @@
-"""The page's list of trials: every one, with what it came to."""
+"""The section of the page that lists every trial with its outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ALL_MARKS = 76
 
 
 def print_trials(summary: Summary, console: Console) -> None:
-    """Print one line for each trial, then why some came to what they did."""
+    """Print one line for each trial, then the reasons of some outcomes."""
     faulty = any(trial.marks is not None for trial in summary.trials)
     marks = tuple(MARKS if console.width >= _ALL_MARKS else ("t10",)) if faulty else ()
     table = Table(box=None, pad_edge=False)
@@ -66,6 +66,6 @@ def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
 
 
 def remark(trial: TrialResult) -> str:
-    """Return why a trial came to what it did, and that something in it took a second attempt."""
+    """Return the reason for a trial's outcome, and whether an operation was retried in it."""
     parts = (UNREPAIRED.get(trial.outcome, ""), trial.reason, retries(trial.retries))
     return "; ".join(filter(None, parts))

@@ -1,4 +1,4 @@
-"""Show what a command is doing while it takes long."""
+"""Show a message while a command takes long."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PATIENCE = 2.0
 
 @contextmanager
 def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]:
-    """Show a message while the block runs, on a terminal with its duration so far.
+    """Show a message while the block runs; on a terminal with the elapsed time.
 
-    A message that `stays` is shown at once, and with its duration at the end. Any other is removed
-    from a terminal at the end, and elsewhere shown only if the block takes over two seconds.
+    With `stays` the message is shown at once, and with the total time at the end. Otherwise it is
+    erased from a terminal at the end, and elsewhere shown only if the block takes over two seconds.
     """
     what = printable(what)
     writer, over, begun = NonBlockingWriter(unfiltered(stream)), Flag(), now()

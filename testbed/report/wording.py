@@ -1,4 +1,4 @@
-"""Wording shared by all reports: labels, claims, and values with their units."""
+"""Common wording of all reports: labels, claims, and values with their units."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper claims of the recovery that an experiment is about, and what it stops at."""
+    """A paper's claim about the recovery that an experiment repeats, and what it is limited to."""
 
     seconds: float
     text: str
@@ -53,22 +53,22 @@ _BY_SIZE = re.compile(r"(time|algbw|busbw)_(\d+)(b|kib|mib|gib)")
 
 
 def claim_of(experiment: str) -> Claim | None:
-    """Return what a paper claims of the recovery that an experiment repeats."""
+    """Return the paper's claim about the recovery that an experiment repeats; None if none."""
     return CLAIMS.get(re.split(r"[-_]", experiment)[0])
 
 
 def explain(label: str) -> str:
-    """Return what a result's label means; a run that broke off early has none."""
+    """Explain the label of a result; a run that ended early has no label."""
     return LABELS.get(label, "The record does not say what was real.")
 
 
 def difference(value: float, unit: str) -> str:
-    """Return a value with its sign, for what lies between two others."""
+    """Format a difference of two values with its sign."""
     return f"{'−' if value < 0 else '+'}{quantity(abs(value), unit)}"
 
 
 def spread(low: float, high: float, unit: str) -> str:
-    """Return an interval, its unit once when both ends have the same."""
+    """Format an interval, with its unit once when both ends have the same unit."""
     start, _, first = quantity(low, unit).partition(" ")
     end, _, second = quantity(high, unit).partition(" ")
     if first == second:
@@ -77,12 +77,12 @@ def spread(low: float, high: float, unit: str) -> str:
 
 
 def interval(ci95: tuple[float, float] | None, unit: str) -> str:
-    """Return the interval of a median, or that there were too few trials for one."""
+    """Format the confidence interval of a median; `n < 6` where there are too few trials."""
     return "n < 6" if ci95 is None else spread(*ci95, unit)
 
 
 def statistics_in_words(sample: Sample, unit: str) -> dict[str, str]:
-    """Return what tables say of a sample, by name; nothing where nothing was predicted."""
+    """Return the table cells of a sample by name; a missing prediction gives empty cells."""
     predicted = sample.predicted
     return {
         "n": str(len(sample.values)),
@@ -96,19 +96,19 @@ def statistics_in_words(sample: Sample, unit: str) -> dict[str, str]:
 
 
 def share(value: float) -> str:
-    """Return a share of one in whole percent, never rounded up: it is a lower bound."""
+    """Format a share in whole percent, rounded down because it is a lower bound."""
     return SHARE.format(int(value * 100) / 100)
 
 
 def supports(check: CheckResult) -> str:
-    """Return what share of trials a check proves, or nothing when it is not about every trial."""
+    """Return the success rate that a check proves, as text; empty for other checks."""
     if check.supports is None:
         return ""
     return f"supports ≥ {share(check.supports)} at 95 % confidence"
 
 
 def check_value(check: CheckResult) -> str:
-    """Return what a check was held against, in the unit of its metric."""
+    """Format the value that a check evaluated, in the unit of its metric."""
     if check.value is None:
         return "no value"
     if isinstance(check.value, str):
@@ -117,7 +117,7 @@ def check_value(check: CheckResult) -> str:
 
 
 def check_rows(checks: Iterable[CheckResult]) -> list[tuple[str, ...]]:
-    """Return verdict, name, limit, value and remark of each check, those that failed first."""
+    """Return verdict, name, limit, value and remark of each check, failed checks first."""
     return [
         (
             check.verdict,
@@ -131,25 +131,25 @@ def check_rows(checks: Iterable[CheckResult]) -> list[tuple[str, ...]]:
 
 
 def retries(count: int) -> str:
-    """Return how often something was tried once more, or nothing."""
+    """Return the number of retries as text; empty if there was none."""
     return {0: "", 1: "1 retry"}.get(count, f"{count} retries")
 
 
 def message_size(metric: str) -> int | None:
-    """Return the bytes of the message that a metric is about; None for any other metric."""
+    """Return the message size in bytes that a metric belongs to; None for any other metric."""
     match = _BY_SIZE.fullmatch(metric)
     return int(match[2]) * _SIZE_UNITS[match[3]] if match else None
 
 
 def size(size_bytes: int) -> str:
-    """Return a message size as people write it."""
+    """Format a message size for readers."""
     return SIZE.format(size_bytes)
 
 
 def bar(begin: float, length: float, scale: float, width: int) -> str:
-    """Return a bar that starts at `begin` of `scale`, which is `width` columns wide.
+    """Draw a bar that starts at `begin`, for a scale that is `width` columns wide.
 
-    Whatever takes any time is at least an eighth of a column long, so that it is seen.
+    A bar of non-zero length is at least an eighth of a column long, so that it is visible.
     """
     if length <= 0:
         return ""
@@ -164,7 +164,7 @@ def in_order(names: set[str]) -> list[str]:
 
 
 def by_arm(names: Iterable[str]) -> list[str]:
-    """Return names as `arm.metric` by arm, then as the metrics are told, then by message size."""
+    """Return names `arm.metric` sorted by arm, then in the fixed order of metrics, then by size."""
     split = {name: name.rpartition(".")[::2] for name in names}
     arms = in_order({arm for arm, _ in split.values()})
     told = list(METRICS)

@@ -1,4 +1,4 @@
-"""Plan a run, and run it: the planner, the orchestrator and what they work with.
+"""Plan and run experiments: the planner, the orchestrator and their parts.
 
-`docs/lifecycle.md` says in which order, and what happens on every early exit.
+`docs/lifecycle.md` has the order of the steps, and what happens on every early exit.
 """

@@ -1,4 +1,4 @@
-"""Reports of agents, translated into events for the record and observations for a policy."""
+"""Translate reports of agents into events for the log and observations for a policy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
-    """Write a report to the event log and return the event; its own stamp is the host's.
+    """Write an agent's report to the event log, with its own time stamp, and return the event.
 
     The output of a program is not recorded as events; it goes to logs/.
     """
@@ -44,7 +44,7 @@ def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
 
 
 def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
-    """Return what a report means to a policy, or None when it means nothing."""
+    """Return the observation that a report is to a policy, or None if it is none."""
     host, rank = report.host, job.rank_of(report.host)
     said = report.said or report.message
     match said["event"]:

@@ -35,7 +35,7 @@ _WORTH_ASKING = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LinkVerdict:
-    """Whether one end of a circuit has identified the other."""
+    """The result of identifying one end of a circuit from the other end."""
 
     circuit: Circuit
     good: bool
@@ -47,11 +47,11 @@ class LinkVerdict:
 def verify_links(
     bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
 ) -> list[LinkVerdict]:
-    """Make a change of circuits and have both ends of each identify the other end.
+    """Change circuits, and identify both ends of each new circuit over the light itself.
 
-    The questions are asked before the change, so that the first light already carries them. One
-    that expires while a change takes its time is asked again: the limit counts from its end.
-    Blocks until all are answered or that limit is over; every good circuit is logged.
+    Identity queries are started before the change, so that the first light carries them. A query
+    that expires during a slow change is repeated: the limit counts from the end of the change.
+    Blocks until all are answered or that limit is over; every verified circuit is logged.
     """
     settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
     limit = settle + _LIGHT_LIMIT
@@ -78,7 +78,7 @@ def verify_links(
 def verify_paths(
     bench: Bench, ports: Iterable[HostPort], log: EventLog, deadline: Deadline
 ) -> None:
-    """Have every port on a packet switch identify every other; raise LabError."""
+    """Identify every port on a packet switch from every other; raise LabError on a failure."""
     asked = [
         (near, far, _ask(bench, near, far, _LIGHT_LIMIT, direct=True))
         for near, far in permutations(sorted(ports), 2)
@@ -124,7 +124,7 @@ def make_circuits(
     deadline: Deadline,
     verify: Matching | None = None,
 ) -> None:
-    """Make a job's circuits and verify each from both ends, or only those of `verify`.
+    """Make a job's circuits and verify each from both ends, or only those in `verify`.
 
     Raise LabError for one that is dark.
     """
@@ -142,10 +142,10 @@ def make_circuits(
 
 @dataclass(slots=True)
 class CircuitRequests:
-    """What the ranks of one job ask for; `circuits` are all that they may ask for, by number.
+    """Circuit requests of one job's ranks; `circuits` are all that they may request, by number.
 
-    A request counts when all ranks that it names have made it: each of them has sent all that it
-    had to send over the circuits that go.
+    A request counts when all ranks that it names have made it: each of them has then sent all its
+    data over the circuits that will be removed.
     """
 
     bench: Bench
@@ -158,7 +158,7 @@ class CircuitRequests:
     _asked: dict[tuple[int, int], set[int]] = field(default_factory=dict)
 
     def add(self, rank: int, said: Mapping[str, Any]) -> bool:
-        """Take a rank's request; tell whether all ranks that it names have made it now."""
+        """Add a rank's request; return whether all ranks that it names have made it now."""
         key = (said["generation"], said["number"])
         asked = self._asked.setdefault(key, set())
         asked.add(rank)
@@ -168,7 +168,7 @@ class CircuitRequests:
         return True
 
     def fulfil(self, said: Mapping[str, Any]) -> None:
-        """Make the circuits and tell the ranks that asked; blocks. `failure` says what failed."""
+        """Make the requested circuits and notify the ranks; blocks. `failure` has the error."""
         began, wanted = now(), self.circuits[said["circuits"]]
         fresh, limit = wanted - self.bench.fabric.circuits, Deadline.after(_REQUEST_LIMIT)
         try:

@@ -1,4 +1,4 @@
-"""The undo steps of a run, done last first, each with its own limit, whatever happens meanwhile."""
+"""The undo steps of a run, carried out last first, each with its own time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNDER_WAY = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CleanupStep:
-    """One undo, and the seconds that it may take."""
+    """One undo step, and its time limit in seconds."""
 
     what: str
     action: Action
@@ -33,7 +33,7 @@ class CleanupStep:
 
 
 class CancellableWait:
-    """A wait of one thread, before it changes anything, that another may cancel."""
+    """A wait of one thread, before it changes anything, that another thread may cancel."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -42,7 +42,7 @@ class CancellableWait:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Wait inside; raise LabError at the end when that was cancelled meanwhile."""
+        """Wait inside this block; raise LabError at its end when the wait was cancelled."""
         with self._lock:
             self._is_on, self._is_cancelled = True, False
         try:
@@ -54,14 +54,14 @@ class CancellableWait:
             raise LabError("a signal cancelled the wait for it")
 
     def cancel(self) -> bool:
-        """Cancel the wait under way; tell whether there is one."""
+        """Cancel the wait in progress; return whether there was one."""
         with self._lock:
             self._is_cancelled = self._is_cancelled or self._is_on
             return self._is_on
 
 
 class Cleanup:
-    """The undo steps of a run; `run` does them all, and is never cut short by one that fails."""
+    """The undo steps of a run; `run` carries all out, also after one of them fails."""
 
     def __init__(self, inbox: Inbox, log: EventLog) -> None:
         self._inbox = inbox
@@ -76,13 +76,13 @@ class Cleanup:
         """Of each failure, what its step does in a worker; None for one that was not begun."""
 
     def push(self, what: str, action: Action, limit: float) -> CleanupStep:
-        """Add a step before the act that makes it necessary."""
+        """Add an undo step before the change that it will undo."""
         step = CleanupStep(what, action, limit)
         self._entries.append(step)
         return step
 
     def run_now(self, step: CleanupStep) -> None:
-        """Do one step now instead of at the end; raise UnsafeError when it fails.
+        """Carry out one undo step now instead of at the end; raise UnsafeError when it fails.
 
         A signal meanwhile does not cut it short; Interrupted is raised afterwards.
         """
@@ -95,9 +95,9 @@ class Cleanup:
             raise Interrupted(self._inbox.signals[0])
 
     def run(self) -> None:
-        """Do every step, last first; a third signal leaves the rest undone and says what.
+        """Carry out every undo step, last first; a third signal stops and names the remaining ones.
 
-        Neither a record that can no longer be kept stops it, nor what was to stop the run.
+        A log that cannot be written does not stop it, nor does a request to stop the run.
         """
         self._log.required = False
         with self._inbox.unstoppable():
@@ -153,7 +153,7 @@ class Cleanup:
                 return ""
 
     def exit_codes(self) -> set[int]:
-        """Return the exit codes of the failures; what has not ended by itself may be unsafe."""
+        """Return the exit codes of the failures; EXIT_UNSAFE also for a step that did not end."""
         errors = [work.exception() if work and work.done() else None for work in self._failed]
         return {e.exit_code if isinstance(e, TestbedError) else EXIT_UNSAFE for e in errors}
 

@@ -1,4 +1,4 @@
-"""Chooses the AllReduce of a job that leaves the choice to us, while it runs."""
+"""Choose the AllReduce of a running job whose options leave the choice to the testbed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Reports = Mapping[int, Event]
 
 @dataclass(slots=True)
 class CollectiveChooser:
-    """Watch the steps of a job that begins with a schedule; send its ranks one that is faster.
+    """Observes the steps of a job; sends its ranks another AllReduce schedule if it is faster.
 
-    Its gradients have `size` bytes. `tell` brings choices, numbered from 1 on, to all ranks, who
-    follow one once all have received it. Only steps after the last change count.
+    Its gradients have `size` bytes. `tell` sends choices, numbered from 1 on, to all ranks, which
+    use a choice once all have received it. Only steps after the last change count.
     """
 
     schedule: Schedule
@@ -38,7 +38,7 @@ class CollectiveChooser:
     _window: deque[Reports] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     def add_step(self, step: Event) -> None:
-        """Take one rank's report of one step; after that of the last rank, choose anew."""
+        """Add one rank's report of one step; after the last rank's, choose again."""
         data = step.data
         if data["choice"] != self._number:
             return  # begun before the last change

@@ -1,4 +1,4 @@
-"""What every part of a live run works with."""
+"""The objects that all parts of a live run share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.run.twin_control import TwinControl
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The bench, the record and the clean-up of one run."""
+    """The bench, the event log, the journal and the clean-up of one run."""
 
     bench: Bench
     inbox: Inbox
@@ -29,9 +29,10 @@ class RunContext:
     """None on hardware."""
 
     def push_undo(self, what: str, undo: Action, limit: float, entry: Undo | None) -> CleanupStep:
-        """Record the undo of a change, in the journal and the clean-up, before it is made.
+        """Record the undo of a change in the journal and the clean-up, before the change.
 
-        Without an entry of its own the change is in the journal already, or nothing is left of it.
+        Without `entry` only the clean-up has it: the change is in the journal already, or leaves
+        nothing behind.
         """
         number = self.journal.record_undo(entry.kind, **entry.arguments) if entry else None
 

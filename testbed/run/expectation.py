@@ -1,4 +1,4 @@
-"""What the ranks found when they probed their links, and what the models expect of a trial then."""
+"""The links as the ranks' probes measured them, and the predictions for a trial from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Probe = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ProbedLinks:
-    """The links of a running job."""
+    """The measured rate and latency of the links of a running job."""
 
     slowest: LinkRate
     """What the slowest link delivers, and the credit that its short messages showed."""
@@ -35,7 +35,7 @@ class ProbedLinks:
 
     @classmethod
     def of(cls, probes: Sequence[Probe]) -> ProbedLinks:
-        """Return what the probes of all ranks came to."""
+        """Combine the probes of all ranks."""
         there_and_back = statistics.median(probe["short_seconds"] for probe in probes)
         per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
         timed = [probe.get("changes", []) for probe in probes]
@@ -67,7 +67,7 @@ def _by_change(timed: Collection[Sequence[float]]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """The models for the trials of an arm. `start` is how long a cold spare takes to start."""
+    """Predicts the trials of an arm. `start` is the start time of a cold spare in seconds."""
 
     arm: Arm
     links: ProbedLinks
@@ -76,9 +76,10 @@ class Predictor:
     on_twin: bool
 
     def terms(self, fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
-        """Return what is expected where the median step took `step` seconds so far.
+        """Return the prediction for a trial whose median step took `step` seconds so far.
 
-        The terms of the recovery time, or `values` by metric; nothing where nothing is expected.
+        It has the terms of the recovery time, or `values` by metric; it is empty where there is no
+        prediction.
         """
         if isinstance(job.job, PredictableJob) or fault is None or not breaks(fault.kind):
             return self._of_metrics(fault, job, step)

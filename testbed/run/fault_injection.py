@@ -1,8 +1,8 @@
-"""The faults of one trial: injected, witnessed by an observer, and taken back.
+"""The faults of one trial: injected, confirmed by an observer, and undone.
 
-That of the job hits a victim. Those of far ends happen on the twin's side of the wire, so there are
-none on hardware, and no permission of the lab is needed; each is proved by the far end's own count
-of how often it struck.
+The fault of the job hits a victim. Faults of far ends are simulated in the twin, so they do not
+exist on hardware and need no permission of the lab; each is proved by the far end's count of how
+often it took effect.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 def made_fault(experiment: Experiment) -> Fault:
-    """Return the fault of an experiment's job, made from its options."""
+    """Return the fault of an experiment's job, created from its options."""
     entry = job_fault(experiment)
     assert entry is not None
     fault: Fault = kind("faults", entry.kind).load()(entry.options)
@@ -44,7 +44,7 @@ def made_fault(experiment: Experiment) -> Fault:
 
 
 def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim | None:
-    """Return the victim: the host that has the rank now, or the rank that is now at the port.
+    """Return the victim: the host that runs the rank now, or the rank at the given port.
 
     None where the job has no rank at the port any more.
     """
@@ -58,7 +58,7 @@ def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim
 
 @dataclass(eq=False)
 class FaultInjection:
-    """A fault and its victim. Its undo is journalled as this is made, before anything happens."""
+    """A fault and its victim; the undo is journalled at construction, before the injection."""
 
     plan: FaultPlan
     fault: Fault
@@ -78,7 +78,7 @@ class FaultInjection:
         self._undo = context.push_undo(what, undo, _UNDO_LIMIT, entry)
 
     def inject(self, deadline: Deadline) -> None:
-        """Let the fault happen; the record has the interval in which it took effect."""
+        """Inject the fault, and log the interval in which it took effect."""
         victim, bench = self.victim, self.context.bench
 
         def inject(deadline: Deadline) -> Injected:
@@ -97,14 +97,14 @@ class FaultInjection:
             self._append("fault.receipt", injected.witness, **when)
 
     def take_back(self) -> None:
-        """End the fault and verify it; the record has the interval in which it ended."""
+        """Undo the fault, verify that, and log the interval in which it ended."""
         sent = now()
         self.context.cleanup.run_now(self._undo)
         interval = {"sent": self._log.at(sent), "done": self._log.at(now())}
         self._append("fault.undo", self.victim.host, fault=self.plan.kind, **interval)
 
     def look_for_receipt(self, report: Report, event: Event | None, clocks: Clocks) -> None:
-        """See whether an agent's report proves the fault, while nothing has proved it yet."""
+        """Check whether an agent's report confirms the fault, unless it is confirmed already."""
         if self.receipt:
             return
         message = dict(report.message)
@@ -117,7 +117,7 @@ class FaultInjection:
             self._append("fault.receipt", self.receipt, report.received, **where)
 
     def await_receipt(self) -> None:
-        """Wait a moment for an observer of the fault; the record notes it when there is none."""
+        """Wait briefly for an observer to confirm the fault; log if none does."""
         limit = Deadline.after(_RECEIPT_LIMIT)
         if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
             self._log.append("note", "receipt", text="no observer but the injector saw the fault")
@@ -139,7 +139,7 @@ class FaultInjection:
 
 
 class FarEndFaults:
-    """Those of one trial; `begin` each, then `end` them all."""
+    """The far-end faults of one trial; `begin` each, then `end` them all."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -153,7 +153,7 @@ class FarEndFaults:
         return self._context.twin
 
     def begin(self, fault: FarEndFault, options: Any) -> None:
-        """Let a far end misbehave from now on; its undo is journalled first."""
+        """Start a fault of a far end, after journalling its undo."""
         twin, context = self._twin, self._context
         switch, name, scope = fault.switch, kind("faults", fault.kind).far_end, asdict(options)
         check = partial(context.bench.guard.check, switch, ())
@@ -181,7 +181,7 @@ class FarEndFaults:
         context.log.append("far-end.fault", switch, fault=fault.kind, scope=scope)
 
     def end(self) -> bool:
-        """End them all, last first; tell whether each has struck."""
+        """End all of them, last first; return whether each has taken effect."""
         have_struck = True
         while self._ends:
             have_struck = self._ends.pop()() and have_struck

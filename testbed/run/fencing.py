@@ -16,7 +16,7 @@ _AGENT_LIMIT = 5.0
 
 
 class Fencing:
-    """The fenced hosts of one recovery, and how they are fenced."""
+    """The fenced hosts of one recovery, and the means used for each."""
 
     def __init__(self, bench: Bench, log: EventLog) -> None:
         self._bench = bench

@@ -1,4 +1,4 @@
-"""Hosts between trials and at the end of a run: their ranks ended, their agents there again."""
+"""Reset hosts between trials and at the end of a run: end their ranks, restart their agents."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ANSWER_LIMIT = 1.0
 
 
 def reset_hosts(context: RunContext, job: RunningJob, hosts: tuple[str, ...], boot: float) -> None:
-    """Give every host its power and its agent back; the job loses its processes of the others.
+    """Restore power and agent of every host; processes on other hosts are removed from the job.
 
-    A host whose agent is started anew may take `boot` seconds to answer.
+    A host that must boot may take `boot` seconds to answer.
     """
     bench, in_worker = context.bench, context.inbox.in_worker
     in_worker("asking the hosts", partial(_drop_silent, context), Deadline.after(_ANSWER_LIMIT))
@@ -32,7 +32,7 @@ def reset_hosts(context: RunContext, job: RunningJob, hosts: tuple[str, ...], bo
 
 
 def end_ranks(context: RunContext) -> None:
-    """Kill every rank and prove it gone; those of a host without power are."""
+    """Kill every rank and verify that it is gone; hosts without power have none."""
     bench = context.bench
 
     def end(deadline: Deadline) -> None:
@@ -43,7 +43,7 @@ def end_ranks(context: RunContext) -> None:
 
 
 def end_ranks_or_agents(context: RunContext, deadline: Deadline) -> None:
-    """Kill every rank; a host that cannot prove it is asked by a new agent in the end."""
+    """Kill every rank; where that cannot be verified, start a new agent to do it."""
     context.bench.drop_cut_hosts()
     text = "its ranks are ended with its agent"
     _drop_failing(context, lambda host: host.end_rank(SLOT, deadline), text)

@@ -1,7 +1,7 @@
-"""Everything that happens while a run waits, in one queue that one thread reads.
+"""One queue for everything that happens during a run; one thread reads it.
 
-Agents' links, worker threads and signal handlers put things in; the run's own thread takes them
-out, and so does all bookkeeping without a lock.
+Agents' links, worker threads and signal handlers add items; the run's own thread takes them out, so
+its data needs no locks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRACE = 1.0
 
 
 class Interrupted(TestbedError):
-    """A signal asked the run to end."""
+    """A signal requested the end of the run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -35,7 +35,7 @@ class Interrupted(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report that an agent sent by itself, and when it arrived here."""
+    """An event that an agent sent without a request, and its arrival time here."""
 
     host: str
     message: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Report:
 
     @property
     def said(self) -> Mapping[str, Any]:
-        """Return what a rank said, where the agent passes that on; else nothing."""
+        """Return the message of a rank that the agent forwarded; empty for any other event."""
         said: Mapping[str, Any] = self.message.get("said", {})
         return said
 
@@ -52,7 +52,7 @@ Handler = Callable[[Report | Observation], None]
 
 
 class Inbox:
-    """The queue, its handler, and the workers whose results come back through it."""
+    """The queue, its handler, and the workers that put their results into it."""
 
     def __init__(self) -> None:
         self.handler: Handler = lambda item: None
@@ -69,26 +69,26 @@ class Inbox:
         self._under_way: set[Future[Any]] = set()
 
     def listen(self, host: str, message: Mapping[str, Any], received: float) -> None:
-        """Take an agent's event; any thread."""
+        """Add an agent's event; callable from any thread."""
         self._put(Report(host, message, received))
 
     def observe(self, observation: Observation) -> None:
-        """Take the outcome of a command; any thread."""
+        """Add the outcome of a command; callable from any thread."""
         self._put(observation)
 
     def interrupt(self, number: int) -> None:
-        """Take a signal; the wait under way ends with Interrupted."""
+        """Add a signal; the present wait ends with Interrupted."""
         self.signals.append(number)
         self._put(None)
 
     def stop(self, problem: TestbedError) -> None:
-        """Let the wait under way, or the next one, end with a problem."""
+        """Make the present or the next wait raise this error."""
         self._stop = problem
         self._put(None)
 
     @contextmanager
     def handled_by(self, handler: Handler) -> Iterator[None]:
-        """Have another handler take every item for as long as this lasts."""
+        """Replace the handler of items during this block."""
         before, self.handler = self.handler, handler
         try:
             yield
@@ -96,16 +96,16 @@ class Inbox:
             self.handler = before
 
     def in_worker(self, what: str, action: Callable[[Deadline], _T], deadline: Deadline) -> _T:
-        """Do something that blocks in a worker, handling items meanwhile; return its result.
+        """Run a blocking call in a worker and handle items meanwhile; return its result.
 
-        A signal ends the wait at once, whatever the worker does. Errors are those of `result`.
+        A signal ends the wait at once, even if the worker still runs. Errors are those of `result`.
         """
         return self.result(self.submit(lambda: action(deadline)), deadline, what)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
-        """Do something that blocks in a worker thread; its end wakes the wait under way.
+        """Run a blocking call in a worker thread; its end wakes the present wait.
 
-        Where the machine has no thread left for it, it is done in this one.
+        If no thread can be started, the call is made in this thread.
         """
         future: Future[_T] = Future()
         self._under_way.add(future)
@@ -131,15 +131,15 @@ class Inbox:
         self._put(None)
 
     def work_under_way(self) -> Callable[[Deadline], bool] | None:
-        """Return what waits until the workers busy now are done, or None when none is busy.
+        """Return a function that waits for the busy workers, or None when none is busy.
 
-        It tells whether they were before the deadline.
+        The function returns whether they were done before the deadline.
         """
         busy = [future for future in list(self._under_way) if not future.done()]
         return (lambda deadline: not wait(busy, deadline.left).not_done) if busy else None
 
     def check(self) -> None:
-        """Raise Interrupted for a signal, or what `stop` was given, that was not raised yet."""
+        """Raise Interrupted for a signal, or the error given to `stop`, if not raised yet."""
         if self._raised < len(self.signals):
             self._raised += 1
             raise Interrupted(self.signals[self._raised - 1])
@@ -149,7 +149,7 @@ class Inbox:
 
     @contextmanager
     def unstoppable(self) -> Iterator[None]:
-        """Postpone what `stop` was given until this is over; signals still end waits."""
+        """Postpone errors given to `stop` until the end of this block; signals still end waits."""
         self._is_stoppable = False
         try:
             yield
@@ -157,10 +157,10 @@ class Inbox:
             self._is_stoppable = True
 
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
-        """Handle items until a condition holds; tell whether it does.
+        """Handle items until a condition holds or the deadline passes; return whether it holds.
 
-        Raise Interrupted when a signal comes first, or what `stop` was given. However many items
-        there are, neither the deadline nor a signal waits for them.
+        Raise Interrupted when a signal comes first, or the error given to `stop`. Neither the
+        deadline nor a signal is delayed by queued items.
         """
         while not until():
             self.check()
@@ -195,8 +195,8 @@ class Inbox:
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.
 
-        The worker keeps the deadline itself; it gets a second more to report that. Raise its error,
-        or LabError when it does not end at all.
+        The worker observes the deadline itself; it gets a second more to report that it passed.
+        Raise its error, or LabError when it does not end.
         """
         if not self.wait(future.done, deadline.later(GRACE)):
             raise LabError(f"{what} did not end in time", hint="see events.jsonl for what it did")
@@ -207,5 +207,5 @@ class Inbox:
         self.wait(lambda: False, deadline)
 
     def close(self) -> None:
-        """Let the workers go; those that still wait for something do so alone."""
+        """Release the workers; those that are still blocked end on their own."""
         self._workers.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The life of a run's job: started, handed from trial to trial, replaced where an arm needs it."""
+"""The job of a run: started, kept from trial to trial, replaced where an arm needs another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ENOUGH = 0.9
 
 
 class JobLifecycle:
-    """The job of a run from trial to trial. `hosts` are all hosts that the plan uses."""
+    """Starts, keeps and replaces the job of a run. `hosts` are all hosts that the plan uses."""
 
     def __init__(self, experiment: Experiment, context: RunContext, seed: int) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
@@ -53,14 +53,14 @@ class JobLifecycle:
         self._links: ProbedLinks | None = None
 
     def needed_settings(self, run: str) -> frozenset[Resource]:
-        """Return what of the twin's settings a run of all arms needs; nothing on hardware."""
+        """Return the twin settings that must be leased for all arms of a run; none on hardware."""
         if self._settings is None:
             return frozenset()
         labs = (arm.of(self._lab) for arm in self._arms.values())
         return frozenset({self._settings.needs(labs, run)})
 
     def start_first_job(self) -> None:
-        """Start the job of the first arm, whose circuits are programmed already."""
+        """Start the job of the first arm, whose circuits are already programmed."""
         self._context.pauses.longest()  # pauses before the first trial are not its own
         arm = next(iter(self._arms.values()))
         self._apply_settings(arm)
@@ -69,7 +69,7 @@ class JobLifecycle:
         self._start(arm, place(arm.experiment, self._lab))
 
     def run_trial(self, plan: RunTrial, *, last: bool) -> None:
-        """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
+        """Run one trial on a suitable job; unless it is the last trial, prepare the next."""
         arm = self._arms[plan.arm]
         self._apply_settings(arm)
         job = self._suitable_job(arm)
@@ -87,7 +87,7 @@ class JobLifecycle:
                 self._started_with = None
 
     def handle(self, item: object) -> None:
-        """Record what an agent reports, and let the job know; trials handle their own reports."""
+        """Log an agent's report and pass it to the job; trials handle their own reports."""
         if isinstance(item, Report):
             job = self._job
             record(item, job.rank_of(item.host) if job else None, self._context.log)

@@ -1,7 +1,7 @@
-"""The light at receivers with a limit: watched for as long as a run has circuits.
+"""Monitor the light at receivers with a limit for as long as a run has circuits.
 
-A plan is checked with the light that is known when it is made. A source may be switched on later,
-or grow stronger: it is measured again and again, and a circuit with too much light is taken down
+A plan is checked against the light known when it is made. A source may be switched on or get
+stronger later: so the light is measured periodically, and a circuit with too much light is removed
 and ends the run.
 """
 
@@ -29,9 +29,9 @@ _DARKEN_LIMIT = 10.0
 
 @dataclass(eq=False)
 class LightWatch:
-    """A watch over a fabric, from now until `end`; none where no receiver has a limit.
+    """Monitors the light in a fabric until `end`; does nothing if no receiver has a limit.
 
-    `stop` is called with the reason for which the run must end.
+    `stop` is called with the error that must end the run.
     """
 
     fabric: Fabric
@@ -49,7 +49,7 @@ class LightWatch:
             self._thread.start()
 
     def end(self) -> None:
-        """Watch no longer, and see a look that is under way end. Safe to call twice."""
+        """Stop monitoring, after a measurement in progress has ended. Safe to call twice."""
         self._over.set()
         if self._thread:
             self._thread.join()
@@ -94,7 +94,7 @@ _SETTLES = "correct `launch` in the lab file, or put an attenuator into the fibr
 
 
 class Receivers:
-    """The receivers of a lab as its twin has them; it is asked where one has a limit only.
+    """The receivers of a lab in its twin, which reports receivers destroyed by too much light.
 
     The twin computes what arrives at every receiver, independently of switches and plans.
     """
@@ -112,7 +112,7 @@ class Receivers:
         self._known: set[str] = set()
 
     def refuse_destroyed(self, hosts: Iterable[str]) -> None:
-        """Raise LabError when a receiver of these hosts was destroyed before; know the others."""
+        """Raise LabError if a receiver of these hosts is already destroyed."""
         for one in self._new():
             self._known.add(one["port"])
             if HostPort.parse(one["port"]).host in hosts:
@@ -123,7 +123,7 @@ class Receivers:
                 )
 
     def note(self) -> None:
-        """Write down every receiver that was destroyed since; raise LabError when one was."""
+        """Log every receiver that was destroyed since; raise LabError if there is one."""
         new = self._new()
         for one in new:
             port, at = one["port"], one["at"]

@@ -1,8 +1,8 @@
-"""What disturbs a run on this machine: pauses of this process, and other programs.
+"""Detect disturbances on this machine: pauses of this process, and load by other programs.
 
-A pause is this process stopped, starved of its machine, or asleep with it. Meanwhile nothing that
-happens in the lab is seen or answered, and hosts give up a controller that sends nothing: a trial
-around it would measure the pause.
+A pause means that this process was stopped, was not scheduled, or that the machine slept. Meanwhile
+no event of the lab is handled, and hosts give up a silent controller: a trial during a pause would
+measure the pause.
 
 A twin's hosts share the machine with whatever else runs on it, and a busy machine makes every time
 longer: the record must show which share of the processor time programs outside the run took.
@@ -45,7 +45,7 @@ class _Watch(ABC):
         self._thread.start()
 
     def end(self) -> None:
-        """Watch no longer; nothing is noted after this. Safe to call twice."""
+        """Stop the detection; no pause is logged after this. Safe to call twice."""
         self._over.set()
         self._thread.join()
 
@@ -59,7 +59,7 @@ class _Watch(ABC):
 
 
 class PauseDetector(_Watch):
-    """A watch over this process; its thread does nothing but look."""
+    """Detects pauses of this process with a thread that only reads the clock."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -68,7 +68,7 @@ class PauseDetector(_Watch):
         super().__init__("pauses", _PAUSE_PERIOD)
 
     def longest(self) -> float:
-        """Return the seconds of the longest pause since this was last asked; 0 when none was."""
+        """Return the seconds of the longest pause since the last call; 0 if there was none."""
         self._look()
         with self._lock:
             longest, self._longest = self._longest, 0.0
@@ -88,10 +88,10 @@ class PauseDetector(_Watch):
 
 
 class Load(_Watch):
-    """A watch over the processor time of the machine.
+    """Measures the share of this machine's processor time that other programs use.
 
-    `twin` is the /proc in which a twin's processes are seen, all of which are the run's: its hosts,
-    agents and ranks. Without a twin only this process is.
+    `twin` is the /proc directory of a twin, whose processes all count as the run's: its hosts,
+    agents and ranks. Without a twin only this process does.
     """
 
     def __init__(self, twin: Path | None = None, proc: Path = _PROC) -> None:
@@ -105,9 +105,9 @@ class Load(_Watch):
         super().__init__("load", _LOAD_PERIOD)
 
     def others(self) -> float | None:
-        """Return the share of the machine's time that others took since this was last asked.
+        """Return the share of processor time used by other programs since the last call.
 
-        None where the machine does not provide it, or too little time has passed.
+        None where the machine does not report it, or too little time has passed.
         """
         self._look()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Runs that compute a model and open nothing."""
+"""Runs whose trials are computed by a model, without opening any device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def compute(
     plan: Plan, experiment: Experiment, run: RunDirectory, log: EventLog, inbox: Inbox
 ) -> None:
-    """Compute every trial of a plan; how it went is in the log's `run.end`."""
+    """Compute every trial of a plan; the outcome is in the log's event `run.end`."""
     arms = {arm.name: arm for arm in experiment.arms()}
     deadline = Deadline.after(experiment.limits.run)
     problem: Exception | None = None

@@ -1,4 +1,4 @@
-"""Run a plan, in the order of docs/lifecycle.md, and take everything back whatever happens."""
+"""Carry out a plan, in the order of docs/lifecycle.md, and undo all changes in any case."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SOON = 0.5
 
 @dataclass(eq=False)
 class Orchestrator:
-    """One run: it opens the bench, does the plan's steps and gives everything back."""
+    """One run: it opens the bench, carries out the plan's steps and undoes all changes."""
 
     plan: Plan
     experiment: Experiment
@@ -70,7 +70,7 @@ class Orchestrator:
         self._receivers = Receivers(self.lab, twin, log)
 
     def run(self) -> None:
-        """Do the steps, then restore; how it went is in the log's `run.end`."""
+        """Carry out the steps, then restore; the outcome is in the log's event `run.end`."""
         problem: Exception | None = None
         pause = ""
         try:

@@ -27,7 +27,7 @@ class _Superseded(Exception):
 
 
 class PolicyExecutor:
-    """A policy at work on the running job of one trial."""
+    """Runs a policy on the job of one trial."""
 
     def __init__(self, policy: protocol.Policy, job: RunningJob, log: EventLog) -> None:
         self._policy = policy
@@ -49,21 +49,21 @@ class PolicyExecutor:
         """Why the policy gave up."""
 
     def await_fault(self) -> None:
-        """Let only a recovery that begins from now on count: one before was a false alarm."""
+        """Make only recoveries that begin from now on count; earlier ones were false alarms."""
         self.happened = False
 
     @property
     def is_over(self) -> bool:
-        """Tell whether a recovery was begun and has come to its end, good or bad."""
+        """Return whether a recovery has begun and ended, successfully or not."""
         return self.happened and not self.is_under_way
 
     @property
     def is_under_way(self) -> bool:
-        """Tell whether the job is being recovered now, from a fault or for a false alarm."""
+        """Return whether a recovery is in progress, after a fault or a false alarm."""
         return self._policy.is_recovering(self._state)
 
     def observe(self, observation: protocol.Observation) -> None:
-        """Pass an observation to the policy, and carry out what it commands."""
+        """Pass an observation to the policy, and carry out its commands."""
         self._state, commands = self._policy.step(self._state, observation)
         for command in commands:
             self._carry_out(command)

@@ -36,7 +36,7 @@ class _Program:
 
     @property
     def last_error(self) -> str:
-        """Return the last line that it wrote to standard error."""
+        """Return the last line that the program wrote to standard error."""
         lines = [line for line in self.text("stderr").splitlines() if line.strip()]
         return f": {lines[-1].strip()[:_LAST_ERROR]}" if lines else ""
 
@@ -58,7 +58,7 @@ class Programs:
         """Why the first one that failed did."""
 
     def options(self, rank: int) -> dict[str, Any]:
-        """Return what the rank is told of its program."""
+        """Return the options of a rank's program for the rank's configuration."""
         specs = [self._bench.lab.hosts[host] for host in self._hosts]
         return {
             "argv": list(self._job.command_lines(specs)[rank]),
@@ -80,7 +80,7 @@ class Programs:
         return found
 
     def handle(self, rank: int, said: Mapping[str, Any]) -> None:
-        """Take a rank's report of its program; output is masked before anything keeps it."""
+        """Process a rank's report of its program; secrets in the output are masked first."""
         host, program = self._hosts[rank], self._programs[rank]
         match said["event"]:
             case "output":
@@ -110,7 +110,7 @@ class Programs:
         return f"{program.name} on {host} failed: {verdict}{program.last_error}" if verdict else ""
 
     def measure(self, inbox: Inbox, log: EventLog, deadline: Deadline) -> str:
-        """Record what was measured; return why the output cannot be read, if it cannot."""
+        """Record the metrics in the output; return why the output cannot be read, if it cannot."""
         limit = deadline.later(_READ_LIMIT)
         try:
             found = inbox.in_worker("reading the output", lambda _: list(self.readings()), limit)
@@ -122,7 +122,7 @@ class Programs:
         return ""
 
     def readings(self) -> Iterator[Reading]:
-        """Yield what was measured; raise LabError when what was said cannot be read."""
+        """Yield the metrics in the output; raise LabError when the output cannot be read."""
         said = [
             ProgramOutput(self._hosts[rank], program.text("stdout"), program.text("report"))
             for rank, program in self._programs.items()

@@ -27,7 +27,7 @@ _EFFECT_LIMIT = 1.0
 
 @dataclass(slots=True)
 class RecoveryWait:
-    """The job of one trial, which may take `limit` seconds."""
+    """Waits for events of the job of one trial, which may take `limit` seconds."""
 
     job: RunningJob
     executor: PolicyExecutor | None
@@ -53,7 +53,7 @@ class RecoveryWait:
         return self.inbox.wait(settled, deadline)
 
     def wait_for_step(self, step: int, deadline: Deadline) -> str:
-        """Wait until every rank has committed so many steps."""
+        """Wait until every rank has committed `step` steps."""
         if not self._wait(lambda: self.job.completed >= step, deadline):
             return f"the job did not reach step {step} within the trial's {self.limit:g} s"
         is_there = self.job.completed >= step
@@ -66,7 +66,7 @@ class RecoveryWait:
         return self.broken
 
     def wait(self, plan: FaultPlan, responses: ResponseTracker, deadline: Deadline) -> str:
-        """Wait until the policy has repaired the job, or it has shown that it goes on without."""
+        """Wait until the policy has repaired the job, or the job has continued without a repair."""
         shows_at = now() + (_EFFECT_LIMIT if plan.hold is None else 0.0)
 
         def is_over() -> bool:
@@ -90,7 +90,7 @@ class RecoveryWait:
         return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
-        """Wait until the job is as fast as before; the record says when it is not after long."""
+        """Wait until the job is as fast as before the fault; log if it is not after a long time."""
         generation = self.job.generation
         begun = self.pace.steps(generation)
 
@@ -102,7 +102,7 @@ class RecoveryWait:
         return self.broken
 
     def wait_for_repair(self, deadline: Deadline) -> str:
-        """Leave no recovery half done: the next trial's policy would know nothing of it."""
+        """Wait for a recovery in progress, since the next trial's policy cannot continue it."""
         executor = self.executor
         if executor is None:
             return ""

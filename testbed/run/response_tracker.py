@@ -1,4 +1,4 @@
-"""How the running job responds to a fault, judged as in the record: by the hosts' own stamps."""
+"""Track how a running job responds to a fault, by the time stamps of the hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ResponseTracker:
         self._known: Response | None = None
 
     def handle(self, event: Event) -> None:
-        """Take an event of the trial."""
+        """Add an event of the trial."""
         if event.kind in KINDS and event.data["rank"] is not None:
             self._add_step(event)
         elif event.kind in _MARKING:
@@ -48,7 +48,7 @@ class ResponseTracker:
 
     @property
     def response(self) -> Response:
-        """Return what the job did to the fault so far, where no policy repaired it."""
+        """Return the job's response to the fault so far, where no policy repaired it."""
         if self._known is None:
             steps = sorted(self._steps, key=lambda step: step.end.late)
             self._known = MarkFinder(self._events, self._clocks, steps).find().response

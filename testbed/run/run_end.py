@@ -1,4 +1,4 @@
-"""The last event of a run."""
+"""Write the last event of a run to its log."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ def append_run_end(
     signals: Sequence[int],
     besides: str = "",
 ) -> None:
-    """Write what stopped a run, if anything did, and what of it is `left` to be taken back.
+    """Log the error that stopped a run, if any, and the changes that are `left` to undo.
 
-    `besides` is said after an error of the lab; the traceback of a bug goes to a file of its own.
+    `besides` is appended to an error of the lab; the traceback of a bug is written to a separate
+    file.
     """
     error, code, is_bug = "", 0, False
     if isinstance(problem, TestbedError):

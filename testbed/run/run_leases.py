@@ -1,4 +1,4 @@
-"""The leases of a run: taken first, kept up, and given back last of all."""
+"""The leases of a run: taken first, renewed, and released last."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunLeases:
         whole: Iterable[str] = (),
         besides: frozenset[Resource] = frozenset(),
     ) -> None:
-        """Lease hosts with their ports and outlets, whole instruments, and more for a bench.
+        """Lease hosts with their ports and outlets, whole instruments, and `besides`.
 
         Raise BusyError when another holder has one of them for longer than this run's patience.
         From now on the loss of a lease ends the run.
@@ -71,17 +71,17 @@ class RunLeases:
         self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
 
     def take_identified(self, bench: Bench) -> float:
-        """Lease instruments also by their identities; return the seconds that this had to wait.
+        """Lease instruments under their reported identities too; return the seconds waited.
 
-        Raise BusyError when another holder has it under another name for longer than this run's
-        patience.
+        Raise BusyError when another holder has leased one under another name for longer than this
+        run's patience.
         """
         began = now()
         self._take_with_retries(bench.guard.lease_reported_identities)
         return now() - began
 
     def before_cleanup(self, cleanup: Cleanup) -> None:
-        """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
+        """Stop ending the run on a lost lease, and lease lost resources again if they are free."""
         if lease := self._lease:
             lease.when_lost(lambda error: None)
             if lease.is_lost:
@@ -95,7 +95,7 @@ class RunLeases:
         self.log.append("note", "leases", text=text)
 
     def give_back(self, _: Deadline) -> None:
-        """Give all leases back, unless something is still changed: then `recover` comes first."""
+        """Release all leases, unless something is still changed: then `recover` must run first."""
         if self._lease is None:
             return
         if left := open_entries(self.run.journal):

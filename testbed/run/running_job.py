@@ -1,4 +1,4 @@
-"""The running job: which host has which rank, and what its ranks report and are sent."""
+"""The running job: the host of each rank, and the messages from and to its ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LATE_PROBE = 1.0
 
 @dataclass(slots=True)
 class RankProcess:
-    """A rank's process on a host: where it listens once it is ready, and how far it is."""
+    """A rank's process on a host: its listening address once it is ready, and its progress."""
 
     address: str = ""
     port: int = 0
@@ -42,7 +42,7 @@ class RankProcess:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether the process could join a generation."""
+        """Return whether the process is ready to join a generation."""
         return self.port > 0
 
 
@@ -81,18 +81,18 @@ class RunningJob:
             self.programs = Programs(self.job, self.bench, self.hosts, self.fabric)
 
     def start(self, deadline: Deadline) -> None:
-        """Start a process for every rank and wait until all could join."""
+        """Start a process for every rank and wait until all are ready to join."""
         for host in self.hosts:
             self.start_one(host, deadline)
         self.await_ready(self.hosts, deadline)
 
     def start_one(self, host: str, deadline: Deadline) -> None:
-        """Start a process as `start_process` does, in a worker: what ends a wait ends this."""
+        """Start a process as `start_process` does, in a worker that can be interrupted."""
         start = partial(self.start_process, host)
         self.inbox.in_worker(f"starting a rank on {host}", start, deadline)
 
     def end_one(self, host: str, deadline: Deadline) -> None:
-        """End the process on a host, in a worker, and see it gone."""
+        """End the process on a host, in a worker, and verify that it is gone."""
         end = partial(self.bench.hosts[host].end_rank, SLOT)
         self.inbox.in_worker(f"ending the rank on {host}", end, deadline)
         self.processes.pop(host, None)
@@ -127,7 +127,7 @@ class RunningJob:
     def join(
         self, generation: int, committed: int, restore: Mapping[int, int], probe: bool
     ) -> None:
-        """Tell every rank to form a generation and go on after `committed` steps."""
+        """Order every rank to form a generation and continue after `committed` steps."""
         self.generation = generation
         members = [
             {"rank": rank, "address": own.address, "port": own.port, "second": own.second}
@@ -162,20 +162,20 @@ class RunningJob:
             raise LabError(f"the job did not start: {self.failure or 'its links were not probed'}")
 
     def leave(self, ranks: frozenset[int], generation: int) -> None:
-        """Tell ranks to abandon a generation."""
+        """Order ranks to leave a generation."""
         for rank in sorted(ranks):
             self.tell(rank, {"do": "leave", "generation": generation})
 
     def choose(self, number: int, schedule: Schedule) -> None:
-        """Tell every rank to follow a schedule, once all have received it; choices are numbered."""
+        """Order every rank to use a schedule once all have received it; choices are numbered."""
         self.tell_all({"do": "choose", "number": number, "schedule": to_json(schedule)})
 
     def rank_of(self, host: str) -> int | None:
-        """Return the rank that a host is, or None for a spare."""
+        """Return the rank that runs on a host, or None for a spare."""
         return self.hosts.index(host) if host in self.hosts else None
 
     def handle(self, report: Report) -> None:
-        """Keep what a rank or its agent reports of its progress."""
+        """Record the progress that a rank or its agent reports."""
         event, host = report.message["event"], report.host
         if event == "exit":
             self.processes.pop(host, None)
@@ -240,7 +240,7 @@ class RunningJob:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether every rank has come to the job's end."""
+        """Return whether every rank has reached the end of the job."""
         return len(self.done) == len(self.hosts)
 
     @property
@@ -249,7 +249,7 @@ class RunningJob:
         return max((process.state_bytes for process in self.processes.values()), default=0)
 
     def time_spare_start(self) -> float:
-        """Start a process on the first spare host and end it again; return how long it took."""
+        """Measure how long a process takes to start on the first spare host, in seconds."""
         host, began = self.spares[0], now()
         self.start_one(host, Deadline.after(_START_LIMIT))
         self.await_ready((host,), Deadline.after(_START_LIMIT))
@@ -258,7 +258,7 @@ class RunningJob:
         return seconds
 
     def prepare_spares(self, *, warm: bool) -> None:
-        """Have a process on the first spare host where it is to be warm, and on no other."""
+        """Keep a waiting process on the first spare host if `warm`, and on no other spare."""
         wanted = self.spares[:1] if warm else ()
         for host in self.spares:
             if host in wanted and host not in self.processes:
@@ -268,7 +268,7 @@ class RunningJob:
         self.await_ready(wanted, Deadline.after(_SPARE_LIMIT))
 
     def await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
-        """Wait until the processes on some hosts could join; raise HostError for one that fails."""
+        """Wait until the processes on some hosts are ready; raise HostError if one fails."""
 
         def late() -> list[str]:
             return [host for host in hosts if not self.processes.get(host, RankProcess()).is_ready]

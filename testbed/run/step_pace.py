@@ -1,7 +1,7 @@
-"""The pace of the job's steps, as far as the orchestrator can tell while it runs.
+"""The step rate of a running job, as the orchestrator estimates it.
 
-Good enough to choose the moment of a fault and to know when to stop waiting; every number in the
-record is computed later, from the hosts' own stamps.
+The estimate is good enough to time a fault and to end a wait; all recorded numbers are computed
+later, from the hosts' own time stamps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT = 1000
 
 
 class StepPace:
-    """When each step was finished by the last rank, on this machine's clock."""
+    """The instants when the last rank finished each step, on this machine's clock."""
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
@@ -34,7 +34,7 @@ class StepPace:
         self._took: dict[int, tuple[int, float]] = {}
 
     def add_step(self, rank: int, said: Mapping[str, Any], received: float) -> None:
-        """Take one rank's report of one step."""
+        """Add one rank's report of one step."""
         generation = said["generation"]
         self._took[rank] = (generation, said["end"] - said["begin"])
         key = (generation, said["step"])
@@ -56,8 +56,8 @@ class StepPace:
     def step_time(self, generation: int) -> float:
         """Return the median time of a generation's last steps.
 
-        Before two are finished, it is what the last one took the slowest rank; 0 before
-        any rank has said so.
+        Before two are finished, it is the slowest rank's time for the last step; 0 before any
+        report.
         """
         intervals = [b - a for a, b in pairwise(self._ends.get(generation, ()))]
         if intervals:
@@ -69,9 +69,9 @@ class StepPace:
         return self._counts.get(generation, 0)
 
     def is_back(self, generation: int, before: float) -> bool:
-        """Tell whether the last steps of a generation were as fast as `before` the fault.
+        """Return whether the last steps of a generation were as fast as `before` the fault.
 
-        Where too few steps came before it (0), there is nothing to wait for but the steps.
+        Where too few steps came before it (`before` is 0), some finished steps suffice.
         """
         ends = self._ends.get(generation)
         if ends is None or len(ends) <= WINDOW:

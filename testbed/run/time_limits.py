@@ -1,8 +1,8 @@
-"""Time limits of a run: its own, around those of its steps, and then the clean-up's.
+"""The time limits of a run, of its steps, and of its clean-up.
 
 A command's deadline lies within its step's, a step's within its trial's or phase's. When the run's
-passes, the wait under way ends, whatever it was for, and the clean-up begins; each of its steps has
-a limit of its own, so that what hangs costs the others nothing.
+time limit passes, the present wait ends and the clean-up begins; each step of the clean-up has a
+limit of its own, so that a step that hangs does not take time from the others.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ power, agents, instruments, leases."""
 
 
 def longest_restore(plan: Plan) -> float:
-    """Return the seconds that the clean-up may take when everything hangs that can."""
+    """Return the longest time in seconds that the clean-up may take."""
     faults = (len(trial.far_end_faults) + bool(trial.fault) for trial in plan.trials)
     return (_STEPS + max(faults, default=0)) * (RESTORE_LIMIT + GRACE)
 
 
 def time_limit(seconds: float, inbox: Inbox) -> Timer:
-    """Start the run's time: once it is over, the wait under way ends with LabError.
+    """Start the time limit of a run: when it passes, the present wait ends with LabError.
 
-    Return what calls that off with `cancel`.
+    Return a timer; its `cancel` removes the limit.
     """
     over = LabError(
         f"the run took longer than its limit of {seconds:g} s",

@@ -59,7 +59,7 @@ class Trial:
         self._wait = RecoveryWait(job, self.executor, self._pace, self._inbox, self._limit)
 
     def run(self) -> None:
-        """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
+        """Run the trial and undo its fault; `failure` is then the job's error, if any."""
         with self._inbox.handled_by(self._handle):
             self._run(Deadline.after(self._limit))
 

@@ -1,4 +1,4 @@
-"""What a run asks of the twin around it, beside every wire: the contract of its control socket."""
+"""The interface of the twin's control socket, as a run uses it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Settings = Mapping[str, Any]
 
 
 class TwinControl(Protocol):
-    """All that a run inside a twin asks of it."""
+    """The operations on a twin that a run inside it needs."""
 
     @property
     def processes(self) -> Path:
-        """Return the /proc in which the processes of the twin and its hosts are seen."""
+        """Return the /proc directory that shows the processes of the twin and its hosts."""
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
-        """Let the far end of an instrument misbehave as `name` says, within a scope."""
+        """Make the far end of an instrument simulate the fault `name`, within a scope."""
 
     def clear(self, instrument: str, name: str) -> None:
-        """End a fault; harmless when there is none."""
+        """End a fault; do nothing when it is not active."""
 
     def struck(self, instrument: str, name: str) -> int:
-        """Return how often a fault has struck since the twin started."""
+        """Return how often a fault has taken effect since the twin started."""
 
     def destroyed(self) -> list[Mapping[str, Any]]:
-        """Return the destroyed receivers: `port`, `dbm`, and `at`, a monotonic instant."""
+        """Return the receivers destroyed by too much light: `port`, `dbm`, and monotonic `at`."""
 
     def settings_of(self, lab: Lab) -> Settings:
         """Return the settings that the twin of a lab should have."""

@@ -1,7 +1,7 @@
-"""The settings of the twin that a run is in: its arms may change them, and they are put back.
+"""The settings of the twin around a run: its arms may change them, and they are restored.
 
-Whatever runs in a twin needs its settings to stay: each run leases a part of them that is its own,
-and a run that changes them leases them as a whole, so that it has no other beside it.
+Every run in a twin needs stable settings: each run leases a part of its own, and a run that changes
+settings leases them as a whole, so that no other run uses the twin at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def lab_for_twin(lab: Lab, twin: TwinControl, arms: Iterable[Arm]) -> Lab:
 
 
 class TwinSettings:
-    """What a run has changed of its twin's settings; put back at its end, or by `recover`."""
+    """The twin settings that a run has changed; restored at its end, or by `recover`."""
 
     def __init__(self, twin: TwinControl, context: RunContext) -> None:
         self._twin = twin
@@ -41,9 +41,9 @@ class TwinSettings:
         self._has_undo = False
 
     def needs(self, labs: Iterable[Lab], run: str) -> Resource:
-        """Return what of the settings a run needs whose arms have these labs.
+        """Return the settings resource that a run must lease whose arms have these labs.
 
-        Raise LabError when the twin has other switches than they.
+        Raise LabError when the twin's switches differ from those of the labs.
         """
         all_wanted = [self._twin.settings_of(lab) for lab in labs]
         found = self._twin.tuning()
@@ -56,13 +56,13 @@ class TwinSettings:
         return SETTINGS if self._may_change else replace(SETTINGS, part=run)
 
     def settle(self, switches: Iterable[str]) -> float:
-        """Return the seconds that the slowest of some switches settles."""
+        """Return the settle time in seconds of the slowest of some switches."""
         return max((self._wanted["settle"][name] for name in switches), default=0.0)
 
     def follow(self, lab: Lab) -> None:
-        """Bring the twin in line with a lab whose `twin` settings an arm has changed.
+        """Apply the `twin` settings of a lab, which an arm may have changed, to the twin.
 
-        Raise BusyError when another program has changed them although this run needs them to stay.
+        Raise BusyError when another program has changed them although this run has leased them.
         """
         self._wanted, found = self._twin.settings_of(lab), self._twin.tuning()
         if found == self._wanted:

@@ -1,8 +1,8 @@
-"""Find out whether every fibre of a lab is where its file says, with light and frames.
+"""Check that every fibre of a lab is connected as its file says, with light and datagrams.
 
-One circuit at a time is lit and both its ends ask who is at the other. A port whose circuits stay
-silent is tried again with a port that is known to be good; then the ways in which two fibres may
-have been swapped are tried one by one, as if the lab file said so.
+One circuit at a time is lit and both its ends query each other's identity. A port whose circuits
+stay silent is tried again with a port that is known to be good; then each possible swap of two
+fibres is tried, as if the lab file said so.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class WiringCheck:
     _settle: float = 0.0
 
     def end(self, running: Future[list[PortFinding]], deadline: Deadline) -> None:
-        """Let `run`, which is under way, light no further circuit, and see the last one go.
+        """Make `run`, which is in progress, stop, and wait until its last circuit is removed.
 
-        Raise UnsafeError when it did not, or could not be taken down.
+        Raise UnsafeError when it did not stop, or when the circuit could not be removed.
         """
         self._stopped = True
         wait([running], deadline.left)
@@ -84,7 +84,8 @@ class WiringCheck:
     def run(self) -> list[PortFinding]:
         """Light one circuit after the other and return a finding per port, in the file's order.
 
-        Raise BusyError when a circuit of others is on a port that is needed, LabError once ended.
+        Raise BusyError when another client's circuit uses a needed port, LabError once `end` was
+        called.
         """
         switches = self.bench.switches.values()
         self._settle = max((s.capabilities.settle_max for s in switches), default=0)
@@ -163,9 +164,9 @@ def run_wiring_check(
     run_leases: RunLeases,
     tell: Callable[[PortFinding], None],
 ) -> tuple[list[PortFinding], list[str]]:
-    """Open a lab, check its wiring and give everything back; return findings and what is left.
+    """Check the wiring of a lab; return the findings, and the changes that could not be undone.
 
-    The log ends with `run.end`, whatever happened; what stopped the check is raised after that.
+    The log always ends with `run.end`; an error that stopped the check is raised after that.
     """
     journal = Journal(run.journal)
     bench = Bench(lab, run, journal, log, inbox.listen)

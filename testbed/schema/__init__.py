@@ -1,10 +1,10 @@
-"""The two files people write, as checked, frozen models.
+"""The lab file and the experiment file, as checked, immutable models.
 
     read text → plain data with places → overrides → models → what is wrong between their parts
 
 Every error says `file:line:column`, what was found there, what was expected, and the nearest known
-name. Data is data: nothing in a file is ever executed, and nothing here opens an instrument. The
-only package that imports pydantic and PyYAML.
+name. Nothing in a file is ever executed, and no instrument is opened. The only package that imports
+pydantic and PyYAML.
 """
 
 from testbed.schema.circuits import CircuitList as CircuitList

@@ -1,4 +1,4 @@
-"""Names of arms as people read and write them: `settle=10 ms` for `lab.twin.settle=10 ms`. Pure."""
+"""Short names of arms for users: `settle=10 ms` for `lab.twin.settle=10 ms`; pure functions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _KEY = re.compile(r"(?:^|(?<=[/,]))[A-Za-z_][\w-]*(?:\.[\w-]+)+(?==)")
 
 
 def short_keys(arms: Iterable[str]) -> dict[str, str]:
-    """Return, for each dotted key in the names of arms, its shortest end that no other has."""
+    """Return for each dotted key in the names of arms its shortest unambiguous ending."""
     keys = list(dict.fromkeys(key for arm in arms for key in _KEY.findall(arm)))
     return {key: _end(key, [other for other in keys if other != key]) for key in keys}
 
 
 def short_names(arms: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each arm; its own where two arms would share one."""
+    """Return the short name of each arm; the full name where two short names would be equal."""
     names = list(dict.fromkeys(arms))
     keys = short_keys(names)
     short = {name: _KEY.sub(lambda found: keys[found[0]], name) for name in names}
@@ -25,7 +25,7 @@ def short_names(arms: Iterable[str]) -> dict[str, str]:
 
 
 def arms_by_name(arms: Iterable[str]) -> dict[str, str]:
-    """Return each arm by its own name, and by its short one."""
+    """Return the full name of each arm by its full and by its short name."""
     short = short_names(arms)
     return {shown: name for name, shown in short.items()} | {name: name for name in short}
 

@@ -36,7 +36,7 @@ what may be broken in it is not for an experiment to say."""
 
 @dataclass(frozen=True, slots=True)
 class ArmDraft:
-    """An arm before its experiment is checked."""
+    """An arm before its own experiment is checked."""
 
     name: str
     source: Source
@@ -46,7 +46,7 @@ class ArmDraft:
 def drafts(
     source: Source, variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]]
 ) -> list[ArmDraft]:
-    """Return the arms in the order of the file, none when it compares nothing; raise FileError."""
+    """Return the arms in the order of the file; empty if the file compares nothing."""
     if not variants and not matrix:
         return []
     common = _without_comparison(source)

@@ -1,4 +1,4 @@
-"""A list of circuits that a person wants one switch to hold, as a file."""
+"""A file with the circuits that a user wants on one switch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 class CircuitList(Document):
-    """The circuits of one switch; the ports that they name are the ones that it is about."""
+    """The wanted circuits of one switch; only ports that they name are concerned."""
 
     circuits: Annotated[
         tuple[Annotated[tuple[str, str], Text(_ends, r"^\S+ +\S+$")], ...], Field(min_length=1)

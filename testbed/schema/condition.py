@@ -1,4 +1,4 @@
-"""Conditions that a check states about a metric; whether they hold is for the analysis to say."""
+"""The conditions that a check states about a metric; `analysis` evaluates them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
 
 
 class Statistics(StrictModel):
-    """The conditions on one metric of one arm: which of its statistics must satisfy what."""
+    """The conditions on statistics of one metric of one arm."""
 
     every: Compared | None = None
     """Holds for every trial."""

@@ -10,9 +10,9 @@ from testbed.schema.validation import Problem, schema_error
 
 
 def avoided(lab: Lab) -> dict[str, Quarantine]:
-    """Return the hosts that no plan may use, each with an entry that says why.
+    """Return the hosts that no plan may use, each with the quarantine entry that excludes it.
 
-    One is avoided with any of its ports, and with any switch port that they lead to.
+    A host is excluded too if one of its ports, or a switch port wired to it, is in quarantine.
     """
     entries = {entry.what: entry for entry in lab.quarantine}
     parts = {host: [host, *(f"{host}.{p}" for p in spec.ports)] for host, spec in lab.hosts.items()}

@@ -1,4 +1,4 @@
-"""The experiment file: what runs, what is broken, what reacts, and what is compared."""
+"""The experiment file: jobs, faults, policy, variants and checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from testbed.units import TIME, Seconds, Share
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a fault is aimed at: any host of its job, a rank, a host by name, or a port of one."""
+    """The target of a fault: any host of its job, a rank, a named host, or a port."""
 
     kind: Literal["random", "rank", "host", "port"]
     rank: int | None = None
@@ -52,14 +52,14 @@ class Target:
 
 
 class At(StrictModel):
-    """The moment of a fault, in the job's own terms."""
+    """The time of a fault, in steps of the job."""
 
     step: Annotated[int, Field(ge=1)]
     """The step during which it fires."""
 
 
 class Job(PluginEntry):
-    """What runs on the hosts."""
+    """A job: its kind, options and hosts."""
 
     kind: str
     hosts: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
@@ -67,7 +67,7 @@ class Job(PluginEntry):
 
 
 class Fault(PluginEntry):
-    """What is broken on purpose."""
+    """A fault to inject: its kind, options, target and time."""
 
     kind: str
     target: Annotated[Target, Text(Target.parse)]
@@ -79,7 +79,7 @@ class Fault(PluginEntry):
 
 
 class Policy(PluginEntry):
-    """What reacts to a failure."""
+    """The recovery policy, which reacts to a failure."""
 
     kind: str
 
@@ -89,7 +89,7 @@ MAX_TRIALS = 10_000
 
 
 class Needs(StrictModel):
-    """What the experiment asks of a lab."""
+    """The resources that the experiment needs of a lab."""
 
     hosts: Annotated[int, Field(ge=0)]
     """0 for a model, which runs on none."""
@@ -100,7 +100,7 @@ Metric = Annotated[str, spelling(r"(.+\.)?[a-z][a-z0-9_]*", "a metric, as 'arm.r
 
 
 class Limits(StrictModel):
-    """When to stop waiting."""
+    """The time limits of the experiment."""
 
     trial: Annotated[Seconds, Field(gt=0)] = 60.0
     run: Annotated[Seconds, Field(gt=0)] = 1800.0
@@ -123,7 +123,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of the comparison: its experiment, and what it changes in the lab."""
+    """One arm of the comparison: its experiment, and its overrides of the lab."""
 
     name: str
     experiment: Experiment
@@ -131,16 +131,16 @@ class Arm:
 
     @property
     def lab_overrides(self) -> dict[str, Any]:
-        """Return the values it gives to fields of the lab, by dotted key."""
+        """Return the arm's overrides of the lab: values by dotted key."""
         return {override.key: override.value for override in self.overrides}
 
     def of(self, lab: Lab) -> Lab:
-        """Return the lab as this arm has it; raise FileError when it has no such field."""
+        """Return the lab with the arm's overrides; raise FileError when it has no such field."""
         return lab.overridden(self.overrides) if self.overrides else lab
 
 
 class Experiment(Document):
-    """A question, and everything needed to answer it in a lab."""
+    """An experiment file: what to run on a lab, and what to compare."""
 
     experiment: Name
     question: Sentence
@@ -202,12 +202,12 @@ class Experiment(Document):
                 yield Check(names[arm], metric, statistic, condition)
 
     def arm_names(self) -> dict[str, str]:
-        """Return each arm by all that a check may call it: its name, its short one, none at all."""
+        """Return each arm by the names that a check may use: full name, short name, or none."""
         arms = [arm.name for arm in self.arms()]
         return arms_by_name(arms) | {"": arms[0]}
 
     def inconsistencies(self) -> Iterator[Problem]:
-        """Find what is wrong between the parts of the experiment."""
+        """Yield contradictions between the parts of the experiment."""
         for name, job in self.jobs.items():
             for index, host in enumerate(job.hosts or ()):
                 if host in (job.hosts or ())[:index]:

@@ -1,4 +1,4 @@
-"""Check the hosts of a lab file together: what they permit, and the networks of their ports."""
+"""Check the hosts of a lab file together: their permissions, and the networks of their ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Addressed = tuple[Steps, IPv4Interface]
 
 
 def mask_problems(source: Source, ports: Sequence[Addressed]) -> Iterator[Problem]:
-    """Find networks inside others: their hosts disagree on who is on their network."""
+    """Yield networks that contain others, as their hosts would disagree on the network."""
     first: dict[IPv4Network, Steps] = {}
     for steps, address in ports:
         first.setdefault(address.network, steps)
@@ -32,7 +32,7 @@ def mask_problems(source: Source, ports: Sequence[Addressed]) -> Iterator[Proble
 def permission_problems(
     allow: tuple[str, ...], fence: tuple[Fence, ...], hosts: Mapping[str, Host]
 ) -> Iterator[Problem]:
-    """Find faults that there are not, and hosts that permit what the lab does not."""
+    """Yield unknown faults, and hosts that permit faults or fences that the lab does not."""
     faults = list(kinds("faults"))
     for index, fault in enumerate(allow):
         if fault not in faults:

@@ -1,4 +1,4 @@
-"""Hosts that are alike, written once: blocks for a range of hosts, and defaults for all of them."""
+"""Expand groups of similar hosts in a lab file: blocks for a range of hosts, and defaults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLACE = re.compile(r"<(?:(?P<times>[0-9]{1,4})\*?)?n(?P<plus>[+-][0-9]{1,6})?>"
 
 
 class HostDefaults(StrictModel):
-    """What every host has that does not say otherwise."""
+    """Values for hosts that do not state their own."""
 
     python: str | None = None
     """The interpreter on the host, with NumPy."""
@@ -39,16 +39,16 @@ class HostDefaults(StrictModel):
 
 
 class Defaults(StrictModel):
-    """What the entries of a lab have that do not say otherwise."""
+    """Values for entries of a lab that do not state their own."""
 
     hosts: HostDefaults = Field(default_factory=HostDefaults)
 
 
 def expanded(source: Source) -> Source:
-    """Return a lab's data with its groups of hosts and its defaults written out.
+    """Return a lab's data with its groups of hosts and its defaults expanded.
 
-    Everything keeps the place where a person wrote it. Data that is written out stays as it is.
-    Raise SchemaError for a group, or for defaults, that cannot be.
+    Every value keeps its place in the file. Data without groups is unchanged. Raise SchemaError for
+    an invalid group, and for invalid defaults.
     """
     hosts, defaults = source.data.get("hosts"), source.data.get("defaults")
     if defaults is not None:

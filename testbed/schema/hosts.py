@@ -69,7 +69,7 @@ class Port(StrictModel):
 
     @property
     def fibres(self) -> Fibres | None:
-        """Return where its light goes and where it comes from; None on a packet switch."""
+        """Return the two switch ports of its fibres; None for a port on a packet switch."""
         if self.tx is not None and self.rx is not None:
             return Fibres(self.tx, self.rx)
         return None if self.bidi is None else Fibres(self.bidi, self.bidi)
@@ -105,18 +105,18 @@ class Host(StrictModel):
 
     @property
     def ssh_name(self) -> str:
-        """Return the name by which it is reached on the management network."""
+        """Return the host's name on the management network."""
         return self.ssh.rpartition("@")[2].partition(":")[0]
 
     @property
     def machine(self) -> str:
-        """Return its address and SSH port, in one spelling, whatever user logs in there."""
+        """Return the host's address and SSH port in a normal form, without the user name."""
         name, _, port = self.ssh.rpartition("@")[2].partition(":")
         return f"{name.lower()}:{port or _SSH_PORT}"
 
     @property
     def environment(self) -> dict[str, str | Secret]:
-        """Return what ranks and programs on it find set: the fabric's RDMA devices, and `env`."""
+        """Return the environment of ranks and programs on the host: RDMA devices, and `env`."""
         devices = [port.rdma for port in self.ports.values() if port.rdma]
         # "=": these and no others whose names begin alike (NCCL's manual, NCCL_IB_HCA).
         found: dict[str, str | Secret] = {}
@@ -125,13 +125,13 @@ class Host(StrictModel):
         return found | dict(self.env)
 
     def revealed_environment(self) -> dict[str, str]:
-        """Return it with every secret in the open; raise UsageError without one of them."""
+        """Return the environment with every secret's value; raise UsageError if one is missing."""
         return {
             name: value.reveal() if isinstance(value, Secret) else value
             for name, value in self.environment.items()
         }
 
     def ports_on(self, fabric: FabricKind) -> tuple[str, ...]:
-        """Return its ports on one sort of fabric, in the order of the file."""
+        """Return the host's ports on one kind of fabric, in the order of the file."""
         is_packet = fabric == "packet"
         return tuple(key for key, port in self.ports.items() if bool(port.packet) is is_packet)

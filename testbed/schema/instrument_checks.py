@@ -1,4 +1,4 @@
-"""Check a lab file's instruments: against their drivers, and those behind one controller.
+"""Check a lab file's instruments against their drivers, and those that share a controller.
 
 Several instruments may share a controller, which answers for all of them at one resource.
 """
@@ -40,13 +40,13 @@ def driver_problems(steps: Steps, instrument: Instrument) -> Iterator[Problem]:
 
 
 def element_of(instrument: Instrument) -> str:
-    """Return which of a controller's elements an instrument is; empty where it is all there is."""
+    """Return which element of a controller an instrument is; empty without a shared controller."""
     which = kind("drivers", instrument.driver).element
     return which(instrument.options) if which else ""
 
 
 def controller_problems(driven: Iterable[tuple[Steps, Instrument]]) -> Iterator[Problem]:
-    """Find instruments that cannot be behind one controller although they have one resource."""
+    """Yield instruments with one resource that cannot be behind one controller."""
     first: dict[Place, tuple[Steps, Instrument]] = {}
     elements: dict[tuple[Place, str], Steps] = {}
     for steps, box in driven:

@@ -1,4 +1,4 @@
-"""The boxes of a lab: instruments with the driver that speaks to each, and packet switches."""
+"""The devices of a lab file: instruments with their drivers, and packet switches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.schema.validation import StrictModel
 
 
 class Driven(PluginEntry):
-    """An instrument, and the driver that speaks to it."""
+    """An instrument and its driver."""
 
     driver: str
     resource: Resource
@@ -21,7 +21,7 @@ class Driven(PluginEntry):
 
 
 class Switch(Driven):
-    """An optical circuit switch and the driver that speaks to it."""
+    """An optical circuit switch and its driver."""
 
     ports: PortNumbers
     """The ports that the testbed may use; it never touches any other."""
@@ -36,19 +36,19 @@ class Switch(Driven):
 
     @property
     def usable(self) -> frozenset[int]:
-        """Return the ports that may be touched."""
+        """Return the ports that the testbed may use."""
         return self.ports - self.protected
 
 
 class PowerUnit(Driven):
-    """A switched power unit and the driver that speaks to it."""
+    """A switched power unit and its driver."""
 
     identity: str | None = None
     """The serial number that must answer."""
 
 
 class Attenuator(Driven):
-    """A variable optical attenuator and the driver that speaks to it."""
+    """A variable optical attenuator and its driver."""
 
     fibres: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
     """By channel, the switch port whose fibre runs through it."""
@@ -57,7 +57,7 @@ class Attenuator(Driven):
 
 
 class PowerMeter(Driven):
-    """An optical power meter and the driver that speaks to it."""
+    """An optical power meter and its driver."""
 
     taps: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
     """By channel, the switch port whose fibre is tapped for it."""

@@ -1,4 +1,4 @@
-"""JSON Schema of both files, for editors; what it cannot say, loading still checks."""
+"""JSON Schemas of the file formats, for editors; loading a file checks more than they do."""
 
 from __future__ import annotations
 

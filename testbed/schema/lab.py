@@ -1,4 +1,4 @@
-"""The lab file: hosts with their ports, switches, power units, and what may be broken there."""
+"""The lab file: hosts with their ports, switches, power units, and permitted faults."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from testbed.secret import Secret
 
 
 class SharedLeases(StrictModel):
-    """Where leases are kept when several controllers share a lab; ignored on twins."""
+    """The server for leases when several controllers share a lab; ignored on twins."""
 
     url: ServerUrl
     """A PostgreSQL server, or where its URL is kept when that holds a password."""
 
     def revealed_url(self) -> str:
-        """Return the URL; raise UsageError when it is kept where it cannot be read."""
+        """Return the URL; raise UsageError when its secret cannot be read."""
         return self.url.reveal() if isinstance(self.url, Secret) else self.url
 
 
@@ -61,7 +61,7 @@ _driven_as = partial(PluginField, "drivers", "driver")
 
 
 class Lab(Document):
-    """Everything that exists in a lab, and which faults may be injected there."""
+    """The contents of a lab, and the faults that may be injected there."""
 
     lab: Name
     hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
@@ -88,11 +88,11 @@ class Lab(Document):
 
     @classmethod
     def read(cls, source: Source) -> Self:
-        """Return the checked lab of a file, its groups of hosts written out; raise SchemaError."""
+        """Read a lab from a file's data, with groups of hosts expanded; raise SchemaError."""
         return super().read(expanded(source))
 
     def wiring(self) -> dict[HostPort, Fibres]:
-        """Return the fibres of every fabric port that has some."""
+        """Return the fibres of every fabric port that has fibres."""
         return {
             HostPort(name, key): replace(fibres, side=side_of(self.switches, fibres))
             for name, host in self.hosts.items()
@@ -101,7 +101,7 @@ class Lab(Document):
         }
 
     def plugged(self) -> dict[HostPort, SwitchPort]:
-        """Return where every fabric port on a packet switch is plugged in."""
+        """Return the packet switch port of every fabric port that is plugged into one."""
         return {
             HostPort(name, key): port.packet
             for name, host in self.hosts.items()
@@ -110,7 +110,7 @@ class Lab(Document):
         }
 
     def light_limits(self) -> dict[str, LightLimits]:
-        """Return what the light at each switch must respect."""
+        """Return the limits on light at each switch."""
         max_dbm: defaultdict[str, dict[int, float]] = defaultdict(dict)
         sends: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for _, port in self._ports_with_steps():
@@ -130,11 +130,11 @@ class Lab(Document):
         return {**self.switches, **self.power, **self.attenuators, **self.meters}
 
     def attenuated(self) -> dict[SwitchPort, tuple[str, int]]:
-        """Return the fibres that run through an attenuator, each with its name and channel."""
+        """Return the fibres with an attenuator, each with the attenuator's name and channel."""
         return {end: channel for channel, end in self._channels("attenuators", "fibres")}
 
     def tapped(self) -> dict[SwitchPort, tuple[str, int]]:
-        """Return the fibres that are tapped, each with the meter's name and channel."""
+        """Return the fibres with a power meter, each with the meter's name and channel."""
         return {end: channel for channel, end in self._channels("meters", "taps")}
 
     def _channels(self, section: str, key: str) -> Iterator[tuple[tuple[str, int], SwitchPort]]:
@@ -153,7 +153,7 @@ class Lab(Document):
         return fault in self.allow and (narrowed is None or fault in narrowed)
 
     def fences(self, host: str) -> tuple[Fence, ...]:
-        """Return the fences that a policy may use against a host: permitted, and with the means."""
+        """Return the fences that a policy may use on a host: permitted, and with the equipment."""
         spec = self.hosts[host]
         narrowed = self.fence if spec.fence is None else spec.fence
         means = (one for one in self.fence if one != "power" or spec.power is not None)
@@ -164,7 +164,7 @@ class Lab(Document):
         return Lab.read(changed(self.source, overrides))
 
     def inconsistencies(self) -> Iterator[Problem]:
-        """Find what is wrong between the parts of the lab."""
+        """Yield contradictions between the parts of the lab."""
         yield from self._instrument_problems()
         yield from self._fibre_problems()
         yield from self._packet_problems()

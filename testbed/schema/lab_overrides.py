@@ -35,7 +35,7 @@ class _Changes(Document):
 
 
 def check_changes(overrides: Sequence[Override]) -> None:
-    """Check `lab.…` overrides as far as that goes without the lab; raise FileError."""
+    """Check `lab.…` overrides as far as possible without the lab; raise FileError."""
     if overrides:
         source = Source("", {}, {(): overrides[0].marks[()]})
         for override in overrides:
@@ -44,7 +44,7 @@ def check_changes(overrides: Sequence[Override]) -> None:
 
 
 def changed(source: Source, overrides: Iterable[Override]) -> Source:
-    """Return a lab's data with `lab.…` overrides set.
+    """Return a lab's data with `lab.…` overrides applied.
 
     Raise FileError for one of a host or an instrument that the lab does not have.
     """

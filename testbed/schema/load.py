@@ -1,4 +1,4 @@
-"""Read files as checked models."""
+"""Read files into checked models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load_circuits(path: str | Path) -> CircuitList:
 
 
 def load(path: str | Path) -> Lab | Experiment | CircuitList:
-    """Return what a file holds: an experiment has the key `experiment`, a list `circuits`."""
+    """Return the model of a file: a lab, an experiment, or a list of circuits, by its keys."""
     source = read_source(path)
     if "circuits" in source.data:
         return CircuitList.read(source)
@@ -66,7 +66,7 @@ def experiment_source(path: str | Path, overrides: Iterable[str] = ()) -> Source
 
 
 def effective_text(source: Source, overrides: Sequence[str]) -> str:
-    """Return a file as a person wrote it, or with its overrides set, which a first line names.
+    """Return a file's original text, or its data with the overrides applied.
 
     Overrides change nothing in it that they have set already.
     """

@@ -1,4 +1,4 @@
-"""One field given another value: `-S key=value`, or a dotted key of a variant or a matrix."""
+"""Overrides of one field: `-S key=value`, or a dotted key of a variant or a matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.schema.yaml12 import MAX_DEPTH, parse
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A dotted key, the value for the field that it names, and where both were written.
+    """A dotted key, the new value of its field, and the places where both were written.
 
     Items of lists are numbered from 0: `faults.0.at.step`.
     """
@@ -28,7 +28,7 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Return what `-S key=value` says; raise FileError, whose file is the option.
+        """Parse the argument of `-S key=value`; raise FileError with the option as its file.
 
         Columns count from the beginning of the key.
         """
@@ -43,7 +43,7 @@ class Override:
 
     @classmethod
     def cut(cls, source: Source, key: str, steps: Steps, key_steps: Steps) -> Override:
-        """Return the override that a file states at `steps`, with its key at `key_steps`."""
+        """Return the override in a file at `steps`, with its key at `key_steps`."""
         data: Any = source.data
         for step in steps:
             data = data[step]
@@ -53,13 +53,13 @@ class Override:
         return cls(key, data, marks)
 
     def within(self, root: str) -> Override:
-        """Return the override with `root` taken off the front of its key."""
+        """Return the override with `root` removed from the front of its key."""
         if not self.key.startswith(f"{root}."):
             raise self._error(f"{self.key!r} is not a key of a {root}", f"write {root}.{self.key}")
         return replace(self, key=self.key.removeprefix(f"{root}."))
 
     def applied(self, source: Source) -> Source:
-        """Return a file's data with the field set; raise FileError when there cannot be one."""
+        """Return a file's data with the field set; raise FileError if the field cannot exist."""
         data = copy.deepcopy(source.data)
         steps = self._set(data)
         around = {steps[:depth]: self.marks[()] for depth in range(1, len(steps))}

@@ -1,4 +1,4 @@
-"""Entries of a file that a plug-in describes: a driver, a job, a fault, a policy.
+"""Entries of a file that refer to a plug-in: a driver, a job, a fault, a policy.
 
 Such an entry names its kind under one key (`kind`, `driver`). The keys that every entry of its
 sort has are fields of a model here; all others belong to the options dataclass of the kind.
@@ -31,7 +31,7 @@ class PluginEntry(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class PluginField:
-    """Say of a field that its value is described by a plug-in of a group, named under `key`."""
+    """Annotates a field whose value refers to a plug-in of a group, named under `key`."""
 
     group: str
     key: str = "kind"

@@ -1,4 +1,4 @@
-"""Quarantine in a lab file: a host, a port of one, or a port of a switch, until a day."""
+"""Quarantine in a lab file: a host, a host port or a switch port, until a date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _day(text: str) -> date:
 
 
 class Quarantine(StrictModel):
-    """One entry: no plan uses what it names, until its day is over."""
+    """One entry: no plan uses the named resource until the date has passed."""
 
     what: Annotated[str, spelling(r"[\w-]+(\.[\w-]+)?", "a host 'h3', its port 'h3.p1' or 'ocs.7'")]
     until: Annotated[date, Text(_day, f"^{_DAY}$")]
@@ -40,7 +40,7 @@ class Quarantine(StrictModel):
 def quarantine_problems(
     entries: Iterable[Quarantine], hosts: Mapping[str, Host], switches: Mapping[str, Switch]
 ) -> Iterator[Problem]:
-    """Find entries that name nothing of the lab, or the same thing twice."""
+    """Yield entries that name nothing in the lab, or name a resource twice."""
     known = {f"{name}.{port}" for name, host in hosts.items() for port in host.ports}
     known |= {f"{name}.{n}" for name, switch in switches.items() for n in switch.ports}
     known |= set(hosts)

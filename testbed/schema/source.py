@@ -1,4 +1,4 @@
-"""A file as a person wrote it: its text, the plain data in it, and where everything is."""
+"""A user's file: its text, its plain data, and the place of every value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A character of a file, counted from 1."""
+    """A position in a file: line and column, counted from 1."""
 
     file: str
     line: int
@@ -29,7 +29,7 @@ class Place:
 
     @classmethod
     def after(cls, file: str, text: str) -> Place:
-        """Return the place of the character that follows `text`, the beginning of a file."""
+        """Return the position after `text`, which is the beginning of a file."""
         lines = _LINE_END.split(text)
         return cls(file, len(lines), len(lines[-1]) + 1)
 
@@ -40,7 +40,7 @@ _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where a value is and where its key is; for an item of a list both are the value's."""
+    """The places of a value and of its key; for an item of a list both are the value's."""
 
     key: Place
     value: Place
@@ -48,25 +48,25 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file as a person wrote it: its text, the plain data in it, and where everything is."""
+    """A user's file: its text, its plain data, and the place of every value."""
 
     text: str
     data: dict[str, Any]
     marks: Mapping[Steps, Mark]
 
     def where(self, *steps: str | int) -> str:
-        """Return `file:line:column` of a value, or of the nearest value around it that is there."""
+        """Return `file:line:column` of a value, or of the nearest enclosing value that exists."""
         return str(self.mark(steps).value)
 
     def mark(self, steps: Steps) -> Mark:
-        """Return where a value and its key are; falls back as `where` does."""
+        """Return the places of a value and its key; falls back as `where` does."""
         while steps not in self.marks:
             steps = steps[:-1]
         return self.marks[steps]
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """Return what is in a file that a person named.
+    """Return the contents of a file that the user named.
 
     Raise UsageError when it cannot be read, FileError when it holds more bytes than `limit`.
     """

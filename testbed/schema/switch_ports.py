@@ -1,4 +1,4 @@
-"""Check the wiring of a lab against its switches: the number of their ports, and their sides."""
+"""Check the wiring of a lab against its switches: their number of ports, and port sides."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ End = tuple[Steps, SwitchPort]
 
 
 def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
-    """Find ports that a switch of this kind does not have, and light that cannot go that way.
+    """Yield ports that a switch does not have, and wiring in the wrong direction of light.
 
-    Only what the driver's description says by the options in the file is known; no switch is asked.
+    Only the driver's description with the options in the file is used; no switch is queried.
     """
     for name, switch in switches.items():
         ours = [end for end in ends if end[1].switch == name]
@@ -43,7 +43,7 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
 
 
 def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
-    """Return the side of a switch that a host port is on, where it matters and the file tells."""
+    """Return the side of a switch that a host port is wired to; None where unknown."""
     switch = switches.get(fibres.tx.switch)
     if switch is None:
         return None
@@ -56,7 +56,7 @@ def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
 
 
 def has_one_side(switch: Switch) -> bool:
-    """Return whether a switch connects any two of its ports, by its driver's options."""
+    """Return whether a switch can connect any two of its ports, by its driver's options."""
     return _one_side(switch) > 0
 
 
@@ -67,7 +67,7 @@ def _one_side(switch: Switch) -> int:
 
 
 def inputs_of(switch: Switch) -> int:
-    """Return how many inputs a switch has, as the file says; 0 where only the box knows."""
+    """Return the number of inputs of a switch in the file; 0 where only the device knows it."""
     return 0 if has_one_side(switch) else _counted(switch)[0]
 
 
@@ -78,14 +78,14 @@ def _counted(switch: Switch) -> tuple[int, int]:
 
 
 def has_port(switch: Switch, number: int) -> bool:
-    """Return whether a switch may have a port, as far as the driver's options in the file say."""
+    """Return whether a switch may have a port with this number, by its driver's options."""
     inputs, outputs = _counted(switch)
     last = _one_side(switch) or (inputs + outputs if inputs and outputs else number)
     return number <= last
 
 
 def has_outlet(unit: PowerUnit, outlet: str) -> bool:
-    """Return whether a power unit may have an outlet, as far as its options in the file say."""
+    """Return whether a power unit may have an outlet with this name, by its options."""
     count = kind("drivers", unit.driver).outlets
     last = count(unit.options) if count else 0
     return not last or outlet in map(str, range(1, last + 1))
@@ -176,7 +176,7 @@ def _resting_side_problems(
 
 
 def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
-    """Find ports that cannot keep their light, or rest, as the file says."""
+    """Yield ports that the file wants to stay lit, or to be parked, but that cannot be."""
     inwards = {end for steps, end in ends if steps[-1] == "tx"}
     for name, switch in switches.items():
         steps: Steps = ("switches", name, "keep_alive")
@@ -201,7 +201,7 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
 
 
 def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
-    """Find light that rests on a receiver with a limit although no `launch` is within it."""
+    """Yield parking circuits that give a receiver with a limit too much or unknown light."""
     for name, light in limits.items():
         for ingress, egress in light.beams(light.safe):
             most, sent = light.max_dbm[egress], light.launch.get(ingress)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadBy:
-    """Say of a field how a file's data becomes its value, and how a JSON Schema describes the data.
+    """Annotates a field with the function that converts its data, and with its JSON Schema.
 
     `read` raises ValueError with what was expected.
     """
@@ -39,7 +39,7 @@ class ReadBy:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Say of a field that a file gives it as text which `read` understands.
+    """Annotates a field that is written as text in a file and converted by `read`.
 
     `read` raises ValueError with what was expected; `pattern` tells editors the same.
     """
@@ -59,7 +59,7 @@ class Text:
 
 
 def spelling(pattern: str, meaning: str) -> Text:
-    """Return the marker of text that is kept as it is and must match `pattern` from end to end."""
+    """Return the annotation of a text field that must match `pattern` completely."""
     compiled = re.compile(pattern)
 
     def read(text: str) -> str:

@@ -20,7 +20,7 @@ LAUNCH = 0.0
 
 
 class TwinSettings(StrictModel):
-    """How the twin of this lab behaves; ignored on hardware."""
+    """The simulated behaviour of the lab's twin; ignored on hardware."""
 
     settle: Seconds = 25e-3
     """How long a circuit is dark while its mirrors move."""
@@ -48,7 +48,7 @@ TUNABLE = frozenset({"settle", "loss_of_signal", "link_up", "sensitivity"})
 def sensitivity_problems(
     sensitivity: float, ports: Iterable[tuple[Steps, Port]]
 ) -> Iterator[Problem]:
-    """Find receivers that would be dark for ever: no light is both enough and not too much."""
+    """Yield receivers that would always be dark, as the sensitivity is above their light limit."""
     lit = [(steps, port) for steps, port in ports if port.fibres is not None]
     sent = (LAUNCH if port.launch is None else port.launch for _, port in lit)
     launched = max(sent, default=None)
@@ -64,9 +64,9 @@ def sensitivity_problems(
 
 
 def check_lasting(arms: Iterable[Iterable[Override]]) -> None:
-    """Raise SchemaError where arms set a field to different values that no running twin changes.
+    """Raise SchemaError where arms differ in a field that a running twin cannot change.
 
-    Which value the lab has, and so whether one arm alone may set it, is known with the lab only.
+    The value in the lab is not known here, so a field that only one arm sets is checked later.
     """
     first: dict[str, Any] = {}
     for override in (override for arm in arms for override in arm):

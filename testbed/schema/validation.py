@@ -1,4 +1,4 @@
-"""Plain data to frozen models, and what is wrong with it in words.
+"""Validate plain data as immutable models, with readable errors.
 
 Every model of this package is closed: an unknown key is an error. Data goes through pydantic as
 JSON in strict mode, where lists may become tuples but `"4"` is not a number and `1` is no boolean.
@@ -28,7 +28,7 @@ MAX_PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a file, at a value or at its key."""
+    """One error in a file, at a value or at its key."""
 
     steps: Steps
     message: str
@@ -39,27 +39,27 @@ class Problem:
     def unknown(
         cls, steps: Steps, message: str, name: str, known: Iterable[str], at_key: bool = False
     ) -> Problem:
-        """Return the problem that a name is not one of those known; its hint is the nearest."""
+        """Return the error for an unknown name; its hint is the nearest known name."""
         return cls(steps, message, nearest(name, list(known)), at_key)
 
     def under(self, *steps: str | int) -> Problem:
-        """Return the same problem, seen from further up."""
+        """Return the same error with `steps` put before its path."""
         return replace(self, steps=(*steps, *self.steps))
 
     def place(self, source: Source) -> Place:
-        """Return where it is."""
+        """Return the place of the error in a file."""
         mark = source.mark(self.steps)
         return mark.key if self.at_key else mark.value
 
     def error(self, source: Source) -> FileError:
-        """Return it as an error of the file."""
+        """Return the error as a FileError."""
         name = ".".join(map(str, self.steps))
         message = f"{name}: {self.message}" if name else self.message
         return FileError(str(self.place(source)), message, hint=self.hint)
 
 
 class Problems(ValueError):
-    """Carry everything wrong with a value out of a validator."""
+    """An exception with all errors that a validator found in a value."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.all = tuple(islice(problems, MAX_PROBLEMS))
@@ -67,7 +67,7 @@ class Problems(ValueError):
 
 
 class SchemaError(FileError):
-    """Reject a file for one problem or more: the first is the message, `others` holds the rest."""
+    """The errors of a file: the first is the message, `others` has the rest."""
 
     def __init__(self, first: FileError, *others: FileError) -> None:
         super().__init__(first.where, first.args[0], hint=first.hint)
@@ -75,19 +75,19 @@ class SchemaError(FileError):
 
 
 class StrictModel(BaseModel):
-    """Be frozen, closed and strict."""
+    """The base of models: immutable, without unknown keys, without type conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Document(StrictModel):
-    """Be the root of a file, and remember where everything in it was."""
+    """The base of a file's root model, which keeps the place of every value."""
 
     _source: Source = PrivateAttr()
 
     @classmethod
     def read(cls, source: Source) -> Self:
-        """Return the checked model of a file; raise SchemaError with every problem."""
+        """Validate a file; raise SchemaError with every error."""
         try:
             document = validated(cls, source.data)
         except Problems as problems:
@@ -98,12 +98,12 @@ class Document(StrictModel):
         return document
 
     def inconsistencies(self) -> Iterator[Problem]:
-        """Find what is wrong between the parts, each of which is right by itself."""
+        """Yield contradictions between parts that are valid on their own."""
         return iter(())
 
     @property
     def source(self) -> Source:
-        """Return the file that it was read from, for the places of its values."""
+        """Return the file from which the model was read, for the places of its values."""
         return self._source
 
 
@@ -111,9 +111,10 @@ _Model = TypeVar("_Model", bound=StrictModel)
 
 
 def validated(model: type[_Model], data: object, *, hidden: str = "") -> _Model:
-    """Return plain data as a model; raise Problems.
+    """Convert plain data to a model; raise Problems.
 
-    `hidden` is a field whose own keys lie beside it in the file, and which the file does not name.
+    `hidden` is a field of the model whose keys are written in the file one level higher, without
+    its name.
     """
     try:
         return model.model_validate_json(json.dumps(data), strict=True)
@@ -123,14 +124,14 @@ def validated(model: type[_Model], data: object, *, hidden: str = "") -> _Model:
 
 
 def schema_error(source: Source, problems: Iterable[Problem]) -> SchemaError:
-    """Return the first problems of a file as one error, in the order of their places."""
+    """Combine the first errors of a file into one error, in the order of their places."""
     first = islice(problems, MAX_PROBLEMS)
     ordered = sorted(first, key=lambda problem: problem.place(source))
     return SchemaError(*(problem.error(source) for problem in ordered))
 
 
 def shown(value: object) -> str:
-    """Return a value as a message names it: in one line, and not all of it when it is long."""
+    """Format a value for a message: on one line, and shortened."""
     if isinstance(value, Mapping):
         return "a mapping of keys"
     if isinstance(value, list):

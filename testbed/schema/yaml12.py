@@ -1,4 +1,4 @@
-"""YAML text to plain data, with the place of every key and value in it.
+"""Parse YAML text to plain data, with the place of every key and value in it.
 
 The only importer of PyYAML. Scalars follow the core schema of YAML 1.2, so `on`, `no`, `12:30` and
 dates stay text; infinities and NaN stay text too, because no quantity of ours has them. Keys are
@@ -28,7 +28,7 @@ MAX_ALIASED = 10_000
 
 
 def parse(name: str, text: str) -> tuple[Any, dict[Steps, Mark]]:
-    """Return the data of one YAML document and where everything in it is.
+    """Return the data of one YAML document, and the places of its values.
 
     `name` is the file's, for the places. Raise FileError for an empty document as for bad YAML.
     """
@@ -51,7 +51,7 @@ class _Dumper(yaml.SafeDumper):
     """Write every value where it is, without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Tell that a value is written again wherever it is."""
+        """Return true, so that repeated values are written out and not as aliases."""
         return True
 
 

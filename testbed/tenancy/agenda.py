@@ -1,4 +1,4 @@
-"""Virtual time: what is to happen, and when."""
+"""The event queue of the simulation, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Agenda:
-    """Acts at instants in seconds; those of one instant happen in the order of their planning."""
+    """Actions at instants in seconds; those of one instant run in the order of scheduling."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -19,15 +19,15 @@ class Agenda:
         self._number = count()
 
     def at(self, instant: float, act: Callable[..., None], *arguments: Any) -> None:
-        """Plan an act."""
+        """Schedule an action at an instant."""
         heappush(self._acts, (instant, next(self._number), act, arguments))
 
     def after(self, wait: float, act: Callable[..., None], *arguments: Any) -> None:
-        """Plan an act that happens `wait` seconds from now."""
+        """Schedule an action `wait` seconds from now."""
         self.at(self.now + wait, act, *arguments)
 
     def step(self, horizon: float) -> bool:
-        """Let the next act happen; tell whether there was one before the horizon."""
+        """Run the next action; return whether there was one before the horizon."""
         if not self._acts or self._acts[0][0] > horizon:
             return False
         self.now, _, act, arguments = heappop(self._acts)

@@ -1,4 +1,4 @@
-"""Sums of weighted updates, as leaves and the root keep them."""
+"""Sums of weighted client updates, as leaf servers and the root server keep them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_WEIGHT = 10**9
 
 
 class Code(IntEnum):
-    """What a parameter server answers; the numbers are those of Propius."""
+    """The answer codes of a parameter server, with the numbers of Propius."""
 
     OK = 1
     STALE = 2
@@ -28,7 +28,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A code, and for `REFUSED` the reason."""
+    """A code, with a reason if it is `REFUSED`."""
 
     code: Code
     reason: Refusal | None = None
@@ -38,13 +38,13 @@ OK, STALE, MISS, PENDING = (Answer(c) for c in (Code.OK, Code.STALE, Code.MISS, 
 
 
 def refused(reason: Refusal) -> Answer:
-    """Return the answer to what is refused."""
+    """Return the answer for a refused update."""
     return Answer(Code.REFUSED, reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sum:
-    """Updates of several clients, each times its weight, in double precision."""
+    """The sum of several clients' updates, each times its weight, in double precision."""
 
     values: Values
     weight: int
@@ -71,13 +71,13 @@ class Sum:
 
     @property
     def is_finite(self) -> bool:
-        """Tell whether nothing has overflowed."""
+        """Return whether no value has overflowed."""
         return bool(np.isfinite(self.values).all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flush:
-    """What a leaf sends to the root: one sum of what several clients pushed."""
+    """A message of a leaf to the root: the sum of several clients' updates."""
 
     leaf: str
     sequence: int

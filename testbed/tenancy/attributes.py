@@ -1,4 +1,4 @@
-"""What clients have and what jobs demand of them."""
+"""The attributes of clients, and the constraints of jobs on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Constraints = tuple[tuple[str, float], ...]
 
 
 def constraints(least: Attributes) -> Constraints:
-    """Return constraints in their one form; raise ValueError for a value that is not finite."""
+    """Return constraints in canonical form; raise ValueError for a value that is not finite."""
     for name, value in least.items():
         if not math.isfinite(value):
             raise ValueError(f"the constraint {name} is {value}, and must be finite")
@@ -20,7 +20,7 @@ def constraints(least: Attributes) -> Constraints:
 
 
 def is_eligible(attributes: Attributes, demanded: Constraints) -> bool:
-    """Tell whether a client has at least what is demanded of every attribute.
+    """Return whether a client has at least the demanded value of every attribute.
 
     One that lacks an attribute, or has no number there, is not eligible.
     """

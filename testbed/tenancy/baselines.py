@@ -1,4 +1,4 @@
-"""What policies are compared with: clients that belong to one job, or pick a job blindly."""
+"""Baselines to compare policies with: clients fixed to one job, or choosing one at random."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.tenancy.attributes import Attributes, Constraints, is_eligible
 
 
 class SelectionPolicy(Protocol):
-    """A policy of role `baseline`: what a client does for which no scheduler decides."""
+    """A policy of role `baseline`: how a client chooses a job without a scheduler."""
 
     for_good: bool
     """Whether a client chooses once, among all jobs there will be, and not at each attempt."""
@@ -19,14 +19,14 @@ class SelectionPolicy(Protocol):
     def select(
         self, jobs: Mapping[str, tuple[Constraints, int]], attributes: Attributes, draw: float
     ) -> str | None:
-        """Return the job that a client turns to; None: none.
+        """Return the job that a client chooses; None for none.
 
         `jobs` gives the constraints and the demand of each; `draw` is uniform in [0, 1).
         """
 
 
 class StaticPartition:
-    """Each client belongs for good to one job that it is eligible for, drawn by their demands."""
+    """Assigns each client permanently to one eligible job, drawn with demands as weights."""
 
     for_good = True
 
@@ -41,7 +41,7 @@ class StaticPartition:
 
 
 class RandomSelection:
-    """Each client picks any job at each attempt, and has picked in vain if it is not eligible."""
+    """Chooses any job at random at each attempt, which fails if the client is not eligible."""
 
     for_good = False
 

@@ -1,7 +1,7 @@
-"""The one act that binds a client to a job: never over demand, never one client twice.
+"""Bind a client to a job: never beyond the demand, never one client twice.
 
-It reads and writes the records of one job and one client. A store must do that as one act: between
-reading and writing, nothing else may change either record.
+The function reads and writes the records of one job and one client. A store must run it in one
+transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The life of a client: check in, accept an offer, execute, be released; or be forgotten.
+"""The life cycle of a client: check in, accept an offer, execute, be released, expire.
 
 Source: the client managers of Propius. A client tells its public attributes only.
 """
@@ -18,7 +18,7 @@ WAITING_LIFE = 25.0
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The record of a client."""
+    """The record of a client in the control plane."""
 
     id: str
     attributes: Attributes
@@ -30,38 +30,38 @@ class Client:
 
     @property
     def is_bound(self) -> bool:
-        """Tell whether it belongs to a job now."""
+        """Return whether the client is bound to a job now."""
         return bool(self.job)
 
 
 def is_known(client: Client | None, now: float) -> bool:
-    """Tell whether there is a record that has not expired."""
+    """Return whether a client has a record that has not expired."""
     return client is not None and now - client.heard < CLIENT_LIFE
 
 
 def is_waiting(client: Client, now: float) -> bool:
-    """Tell whether a client can be counted on to take an offer now."""
+    """Return whether a client is available for an offer now."""
     return not client.is_bound and now - client.heard < WAITING_LIFE
 
 
 def check_in(
     known: Client | None, id: str, attributes: Attributes, speed: float, now: float
 ) -> tuple[Reply, Client]:
-    """Make a client known; one that is bound hears so, and by its record to what."""
+    """Register a client; if it is bound, the reply says so and the record names the job."""
     if known is not None and known.is_bound and is_known(known, now):
         return Reply.BOUND, replace(known, heard=now)
     return Reply.OK, Client(id, attributes, speed, now)
 
 
 def ping(client: Client | None, now: float) -> tuple[Reply, Client | None]:
-    """Note that a client is there."""
+    """Record that a client is alive."""
     if client is None or not is_known(client, now):
         return Reply.UNKNOWN, None
     return Reply.OK, replace(client, heard=now)
 
 
 def release(client: Client | None, job: str, round: int, now: float) -> tuple[Reply, Client | None]:
-    """Free a client from a round that it has executed, or given up."""
+    """Release a client from a round that it has executed or given up."""
     if client is None or not is_known(client, now):
         return Reply.UNKNOWN, None
     client = replace(client, heard=now)

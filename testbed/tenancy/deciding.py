@@ -1,4 +1,4 @@
-"""Policies of each role behind one interface, as the simulation asks them: what is offered to whom.
+"""One interface for policies of every role, which decides the jobs that clients are offered.
 
 Clients of one kind are offered the same, but for their speed and for chance.
 """
@@ -23,7 +23,7 @@ Jobs = Mapping[str, Job]
 
 
 class Decider(Protocol):
-    """What decides which open jobs a client is offered."""
+    """The interface that decides which open jobs a client is offered."""
 
     period: float
     """Seconds between divisions of the clients; 0: it decides at each request."""
@@ -33,23 +33,23 @@ class Decider(Protocol):
     """Whether a client that was offered nothing may be offered something a moment later."""
 
     def kind(self, client: ClientTrace, met: Signature) -> Any:
-        """Return the kind of a client that meets the constraints of these jobs."""
+        """Return the kind of a client: clients of one kind meet equal constraints."""
 
     def changed(self, job: Job) -> bool:
-        """Take note of a job that registered, opened or closed; tell whether offers grew."""
+        """Note that a job registered, opened or closed; return whether there are more offers."""
 
     def divide(self, census: Callable[[], Census]) -> bool:
-        """Divide the clients anew; tell whether anything changed."""
+        """Divide the clients again; return whether the division has changed."""
 
     def offers(self, kind: Any, speed: float) -> Sequence[str]:
-        """Return the open jobs that a client is offered now, best first."""
+        """Return the open jobs to offer to a client now, best first."""
 
     def may_offer(self, kind: Any) -> bool:
-        """Tell whether clients of a kind could be offered anything."""
+        """Return whether clients of a kind could be offered any job."""
 
 
 class Online:
-    """A policy that scores jobs."""
+    """A policy that ranks jobs by a score."""
 
     period = 0.0
     uses_speeds = draws_each_time = False
@@ -85,7 +85,7 @@ class Online:
 
 
 class Offline:
-    """A policy that divides the clients."""
+    """A policy that divides the clients between groups of jobs."""
 
     draws_each_time = False
 
@@ -134,7 +134,7 @@ def _shown(division: Division) -> Any:
 
 
 def narrowed(census: Census, groups: frozenset[Constraints]) -> Census:
-    """Return a census in which only some constraints count."""
+    """Return a census reduced to the given constraints."""
     clients: dict[Signature, int] = {}
     waiting: dict[Signature, list[float]] = {}
     for met, count in census.clients.items():
@@ -145,7 +145,7 @@ def narrowed(census: Census, groups: frozenset[Constraints]) -> Census:
 
 
 class Baseline:
-    """Clients that choose for themselves."""
+    """Clients that choose a job by themselves."""
 
     period = 0.0
     uses_speeds = False
@@ -197,7 +197,7 @@ def _open(jobs: Jobs) -> list[Job]:
 def decider(
     role: str, policy: Any, jobs: Jobs, specs: Sequence[JobSpec], chance: Random
 ) -> Online | Offline | Baseline:
-    """Return what decides under a policy of a role."""
+    """Return the object that decides offers under a policy of the given role."""
     if role == "online":
         return Online(policy, jobs)
     return Offline(policy, jobs) if role == "offline" else Baseline(policy, jobs, specs, chance)

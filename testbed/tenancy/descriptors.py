@@ -1,4 +1,4 @@
-"""What the entry points name: every built-in scheduling policy, before its code is loaded."""
+"""Descriptors of the built-in scheduling policies, for entry points; they load no policy code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class IrsOptions:
-    """How often IRS divides the clients."""
+    """The options of the policy IRS: how often it divides the clients."""
 
     period: Seconds = 3.0
     """Seconds from one division to the next."""
@@ -18,7 +18,7 @@ class IrsOptions:
 
 @dataclass(frozen=True, slots=True)
 class TieredIrsOptions:
-    """How often clients are divided, and into how many tiers."""
+    """The options of tiered IRS: how often clients are divided, and the number of tiers."""
 
     period: Seconds = 3.0
     """Seconds from one division to the next."""

@@ -1,4 +1,4 @@
-"""Client traces in the form of FedScale: two mappings by client, as JSON or pickled.
+"""Read client traces in the format of FedScale: two mappings by client, as JSON or pickle.
 
     {1: {"computation": 162.0, "communication": 5648.1}, ...}                        capacity
     {1: {"active": [0, 90], "inactive": [50, 120], "finish_time": 518400, ...}, ...}  availability
@@ -32,7 +32,7 @@ def read(
     attributes: Callable[[str], Attributes] = lambda client: {},
     samples: Callable[[str], int] = lambda client: 1,
 ) -> Trace:
-    """Return the clients that both mappings have, in the order of their names.
+    """Return the clients that are in both mappings, sorted by name.
 
     FedScale knows neither attributes nor data sizes; the callables give them. The period is the
     longest `finish_time`; clients with a shorter one repeat within it. Raise ValueError for what is
@@ -99,7 +99,7 @@ def _intervals(name: str, row: Mapping[str, Any], period: int) -> tuple[tuple[in
 
 
 def plain_data(data: bytes) -> Any:
-    """Return mappings, lists, numbers and text out of JSON or a pickle; raise ValueError else."""
+    """Return plain data from JSON or a pickle; raise ValueError for anything else."""
     if data[:1] == b"\x80" or data[:2] in (b"(d", b"}q"):
         return _Pickle().read(data)
     try:
@@ -119,7 +119,7 @@ class _Pickle:
         self._memo: dict[int, Any] = {}
 
     def read(self, data: bytes) -> Any:
-        """Return what a pickle says; it imports, calls and makes nothing."""
+        """Return the plain data in a pickle; no code of it is imported or called."""
         try:
             for opcode, argument, _ in pickletools.genops(data):
                 self._do(opcode.name, argument)

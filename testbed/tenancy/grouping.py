@@ -1,7 +1,7 @@
-"""Policies that divide the clients between groups of jobs, anew every few seconds.
+"""Policies that divide the clients between groups of jobs every few seconds.
 
-A region is a set of clients. As clients are known by what they meet, and others come, it is kept
-as a rule by which the signature of any client tells whose region it is in.
+A region is a set of clients. Since clients come and go, it is stored as a rule on signatures: the
+signature of a client determines its region.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Jobs that the clients of one region are offered, in this order."""
+    """Jobs that are offered to the clients of one region, in this order."""
 
     constraints: Constraints | None
     """What all of them demand; None: they differ, and each offer has to be looked at."""
@@ -41,7 +41,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What two groups are both eligible for goes from the region of one to that of the other."""
+    """Moves the clients for which two groups are both eligible from one region to the other."""
 
     giver: int
     taker: int
@@ -49,13 +49,13 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Groups of jobs, scarcest first, and who is in the region of which."""
+    """The groups of jobs, scarcest first, and the rule for the region of each."""
 
     groups: tuple[Group, ...]
     transfers: tuple[Transfer, ...] = ()
 
     def region_of(self, met: Signature) -> int | None:
-        """Return the number of the group whose region a client is in; None: in no region.
+        """Return the number of the group whose region a client is in, or None.
 
         Regions are disjoint, and clients are eligible for the group of their region.
         """
@@ -72,9 +72,9 @@ class Division:
         return None
 
     def offers(self, met: Signature, speed: float) -> tuple[str, ...]:
-        """Return the jobs that a client is offered, best first.
+        """Return the jobs to offer to a client, best first.
 
-        `met` tells which constraints of open requests the client meets.
+        `met` has the constraints of open requests that the client meets.
         """
         owner = self.region_of(met)
         if owner is None:
@@ -85,7 +85,7 @@ class Division:
 
 
 class GroupingPolicy(Protocol):
-    """A policy of role `offline`, made from its options."""
+    """The interface of a policy of role `offline`; an instance holds the options."""
 
     period: float
     """Seconds from one division to the next."""
@@ -93,11 +93,11 @@ class GroupingPolicy(Protocol):
     """Whether it looks at the speeds of waiting clients."""
 
     def divide(self, requests: Sequence[Request], census: Census) -> Division:
-        """Divide the clients between the open requests."""
+        """Return the division of the clients between the open requests."""
 
 
 class FifoGroup:
-    """One group of all jobs: clients take the first in order of registration that they can."""
+    """One group of all jobs: clients get the first eligible job in order of registration."""
 
     period = PERIOD
     uses_speeds = False

@@ -1,8 +1,8 @@
-"""IRS: the clients that few jobs can use are kept for those, unless others need them more.
+"""The policy IRS: reserve clients that few jobs can use for those jobs, unless others gain more.
 
-Source: group allocation in the code of Propius, which is the scheduler of Venn (Liu et al.,
-MLSys 2025). Where that says `region(g) += eligible(g) AND eligible(h)`, a third group may hold part
-of it already, and regions would overlap; here a group gets of that what h holds.
+Source: group allocation in the code of Propius, which is the scheduler of Venn (Liu et al., MLSys
+2025). Where that says `region(g) += eligible(g) AND eligible(h)`, a third group may hold part of it
+already, and regions would overlap; here a group gets only the part that h holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Row:
 
 
 def divide(requests: Sequence[Request], census: Census) -> Division:
-    """Divide the clients by IRS.
+    """Divide the clients between the requests by IRS.
 
     Shares are compared as counts of clients multiplied out, so nothing depends on rounding; of
     groups that are equally scarce, the one with the lower constraints counts as the scarcer.
@@ -92,7 +92,7 @@ def _until_passed(common: _Row, scarce: _Row) -> int:
 
 
 class Irs:
-    """Group allocation alone."""
+    """The policy IRS: group allocation only."""
 
     uses_speeds = False
 
@@ -104,7 +104,7 @@ class Irs:
 
 
 class TieredIrs:
-    """Group allocation, and clients of one speed for the first job of a group where that pays."""
+    """The policy IRS with tiers: clients of similar speed for the first job of a group."""
 
     uses_speeds = True
 

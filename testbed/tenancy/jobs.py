@@ -1,4 +1,4 @@
-"""The life of a job: register, then round by round a request for clients, then execution; finish.
+"""The life cycle of a job: register, then in each round request clients and execute; finish.
 
 Source: the control plane of Propius, whose job manager does these steps on records in a store.
 Every function takes a record and an instant in seconds and returns an answer and the next record.
@@ -21,7 +21,7 @@ JOB_LIFE = 7 * 86_400.0
 
 
 class Phase(StrEnum):
-    """Where a job is in its life."""
+    """The phase of a job's life cycle."""
 
     IDLE = "idle"
     """No round was requested yet."""
@@ -35,7 +35,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The record of a job."""
+    """The record of a job in the control plane."""
 
     id: str
     public: Constraints
@@ -69,11 +69,11 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether it finished or was pruned."""
+        """Return whether the job has finished or was pruned."""
         return self.phase in (Phase.FINISHED, Phase.PRUNED)
 
     def as_request(self) -> Request:
-        """Return what policies see of it."""
+        """Return the job's request for clients, in the form that policies get."""
         return Request(
             self.id,
             self.public,
@@ -88,16 +88,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A job as a client is offered it."""
+    """The description of a job in an offer to a client."""
 
     job: str
     round: int
     private: Constraints
 
     def suits(self, private: dict[str, float]) -> bool:
-        """Tell whether a client's private attributes meet the private constraints.
+        """Return whether a client's private attributes meet the job's private constraints.
 
-        Only the client itself can ask: what it compares is sent nowhere.
+        The client evaluates this by itself: its private attributes are sent nowhere.
         """
         return all(private.get(name, -math.inf) >= least for name, least in self.private)
 
@@ -112,9 +112,9 @@ def register(
     draw: float = 0.0,
     known: Job | None = None,
 ) -> tuple[Reply, Job | None]:
-    """Admit a job that expects `rounds` of `demand` clients each.
+    """Register a job that expects `rounds` of `demand` clients each.
 
-    Refuse one that needs no round or no client, and a name that a living job has.
+    Refuse a job without rounds or clients, and the name of a job that is active.
     """
     if not id or rounds < 1 or demand < 1:
         return Reply.REFUSED, known
@@ -125,7 +125,7 @@ def register(
 
 
 def request(job: Job, round: int, demand: int, now: float, draw: float = 0.0) -> tuple[Reply, Job]:
-    """Begin the next round with a request for clients; its amount starts at none.
+    """Begin the next round with a request for clients; no clients are bound to it yet.
 
     `round` must be the present one plus one; a repetition changes nothing.
     """
@@ -162,7 +162,7 @@ def _last_round(job: Job, now: float) -> LastRound | None:
 
 
 def end_request(job: Job, round: int, now: float) -> tuple[Reply, Job]:
-    """Have no more clients bound to the present round."""
+    """End the request for clients of the present round; no more are bound to it."""
     if job.is_over:
         return Reply.NOT_OPEN, job
     job = replace(job, heard=now)
@@ -174,19 +174,19 @@ def end_request(job: Job, round: int, now: float) -> tuple[Reply, Job]:
 
 
 def finish(job: Job, now: float) -> tuple[Reply, Job]:
-    """End a job; one that was pruned stays so."""
+    """End a job; a job that was pruned stays pruned."""
     if job.phase is Phase.PRUNED:
         return Reply.NOT_OPEN, job
     return Reply.OK, replace(job, phase=Phase.FINISHED, heard=now)
 
 
 def hear(job: Job, now: float) -> tuple[Reply, Job]:
-    """Note that a job is alive."""
+    """Record that a job is alive."""
     return (Reply.NOT_OPEN, job) if job.is_over else (Reply.OK, replace(job, heard=now))
 
 
 def prune(job: Job, now: float) -> Job:
-    """Return a job as time alone has it: pruned once it was silent for 1 800 s."""
+    """Return the job as of `now`: pruned if it was silent for 1 800 s."""
     silent = not job.is_over and now - job.heard >= SILENCE
     return replace(job, phase=Phase.PRUNED) if silent else job
 

@@ -1,4 +1,4 @@
-"""A leaf parameter server of one job: a cache of the parameters, and a sum that goes to the root.
+"""A leaf parameter server of one job: caches the parameters, and sums updates for the root.
 
 Source: the data plane of Propius. There a push of a newer round than the leaf's replaces its sum;
 here the leaf then answers `MISS`, and its service asks the root whether there is such a round, as
@@ -30,7 +30,7 @@ FLUSH_AFTER = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A client's update: how it trained the parameters of a round, on `weight` samples."""
+    """A client's update, trained from the parameters of `round` on `weight` samples."""
 
     client: str
     round: int
@@ -40,9 +40,9 @@ class Push:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """The state of a leaf.
+    """The state of a leaf server.
 
-    `name` is that of one life of its process: flushes are counted from 0 in each.
+    `name` identifies one start of its process; flushes are numbered from 0 after each start.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Leaf:
 
 
 def get(leaf: Leaf, round: int, now: float) -> tuple[Answer, bytes | None]:
-    """Return the parameters of a round; `MISS` where the root must be asked, `STALE` if past."""
+    """Return the parameters of a round; `MISS` if the root must be asked, `STALE` if over."""
     if round < leaf.round:
         return STALE, None
     is_fresh = leaf.parameters is not None and now - leaf.fetched < PARAMETERS_LIFE
@@ -72,9 +72,9 @@ def get(leaf: Leaf, round: int, now: float) -> tuple[Answer, bytes | None]:
 def fill(
     leaf: Leaf, round: int, parameters: bytes, now: float, counted: Iterable[str] = ()
 ) -> Leaf:
-    """Return a leaf with what the root answered: a round's parameters, and whom it has counted.
+    """Return the leaf after the root's answer: a round's parameters, and the clients it counted.
 
-    A newer round drops the sum of the one before: at the root that round is over.
+    A newer round drops the sum of the one before: the root has ended that round.
     """
     if round < leaf.round:
         return leaf
@@ -104,7 +104,7 @@ def push(leaf: Leaf, update: Push, now: float) -> tuple[Answer, Leaf]:
 
 
 def flush(leaf: Leaf, now: float, at_once: bool = False) -> Leaf:
-    """Return a leaf whose sum waits to be sent, if no push came for 10 s; or whenever `at_once`."""
+    """Return the leaf with its sum ready to send, if no push came for 10 s, or if `at_once`."""
     if leaf.total is None or not (at_once or now - leaf.touched >= FLUSH_AFTER):
         return leaf
     sent = Flush(leaf.name, leaf.flushes, leaf.round, leaf.total)
@@ -117,6 +117,6 @@ def flush(leaf: Leaf, now: float, at_once: bool = False) -> Leaf:
 
 
 def acknowledge(leaf: Leaf, sequence: int) -> Leaf:
-    """Return a leaf that sends a flush no more: the root has answered, whatever it said."""
+    """Return the leaf without a flush that the root has answered, with whatever result."""
     kept = tuple(sent for sent in leaf.unacknowledged if sent.sequence != sequence)
     return replace(leaf, unacknowledged=kept)

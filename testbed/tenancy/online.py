@@ -1,7 +1,7 @@
-"""Policies that score jobs: a client is offered the eligible ones, highest score first.
+"""Policies that score jobs: eligible jobs are offered to a client, highest score first.
 
-Source: the table of policies in the code of Propius. A score stays as it is until the policy says
-that it is given anew.
+Source: the table of policies in the code of Propius. A score is kept until the policy computes it
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RANDOM_SCORES = 10.0
 
 
 class ScoringPolicy(Protocol):
-    """A policy of role `online`, made from its options."""
+    """The interface of a policy of role `online`; an instance holds the options."""
 
     each_round: bool
     """Whether a job is scored at each request for a round, and not only when it registers."""
@@ -41,7 +41,7 @@ class Fifo:
 
 
 class RandomScore:
-    """A score that is drawn once, when a job registers."""
+    """A random score, drawn once when a job registers."""
 
     each_round = False
 
@@ -53,7 +53,7 @@ class RandomScore:
 
 
 class SmallestRemainingDemand:
-    """Smallest remaining demand first (SRSF), as it is when a round is requested."""
+    """Smallest remaining demand first (SRSF), evaluated when a round is requested."""
 
     each_round = True
 
@@ -71,9 +71,9 @@ def ranked(scored: Iterable[tuple[float, Request]]) -> list[Request]:
 
 
 def offers(ranking: Iterable[Request], attributes: Attributes) -> tuple[str, ...]:
-    """Return the jobs that a client is offered, best first: open, and it meets their constraints.
+    """Return the open jobs to offer to a client whose constraints it meets, best first.
 
-    At most 20, as there is no use in more: a client that cannot have any of them asks again.
+    There are at most 20; a client that gets none of them asks again.
     """
     fit = (
         request.job

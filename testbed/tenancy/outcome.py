@@ -1,4 +1,4 @@
-"""What a simulation measured."""
+"""The measured results of a simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """One job; times in seconds."""
+    """The results of one job; times in seconds."""
 
     id: str
     arrival: float
@@ -23,13 +23,13 @@ class JobOutcome:
 
     @property
     def completion_time(self) -> float | None:
-        """Return the time from arrival to the end."""
+        """Return the time from a job's arrival to its end; None if it did not finish."""
         return None if self.finished is None else self.finished - self.arrival
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A whole simulation."""
+    """The results of a whole simulation."""
 
     jobs: tuple[JobOutcome, ...]
     ended: float
@@ -53,7 +53,7 @@ class Outcome:
 
     @property
     def utilisation(self) -> float:
-        """Return the time that clients work over the time that they are available."""
+        """Return the working time of clients divided by their available time."""
         return self.working / self.available if self.available else 0.0
 
     @property
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def mean_completion_time(self) -> float:
-        """Return the mean over all jobs; of those that did not finish, until the horizon.
+        """Return the mean completion time of all jobs; unfinished ones count until the horizon.
 
         That is then less than the truth.
         """
@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts and integrals over virtual time while a simulation runs."""
+    """Accumulates counts and time integrals while a simulation runs."""
 
     since: float = 0.0
     here: int = 0
@@ -94,7 +94,7 @@ class Tally:
     )
 
     def advance(self, now: float) -> None:
-        """Add what has passed since the last change."""
+        """Add the time since the last change to the integrals."""
         self.available += self.here * (now - self.since)
         self.working += self.busy * (now - self.since)
         self.since = now

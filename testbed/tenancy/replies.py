@@ -1,4 +1,4 @@
-"""What the control plane answers to jobs and clients."""
+"""The answers of the control plane to jobs and clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reply(StrEnum):
-    """An answer; a request that is repeated, because its answer was lost, gets it again."""
+    """An answer code; a repeated request, after a lost answer, gets the same answer."""
 
     OK = "ok"
     OVER_ASSIGN = "over-assign"

@@ -1,4 +1,4 @@
-"""What policies see: open requests for clients, and how many clients could serve each."""
+"""The input of policies: open requests for clients, and how many clients could serve each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.tenancy.attributes import Attributes, Constraints, is_eligible
 
 @dataclass(frozen=True, slots=True)
 class LastRound:
-    """How the round before went; times in seconds."""
+    """The durations of a job's previous round; times in seconds."""
 
     scheduling: float
     """From the request to the last client bound."""
@@ -23,7 +23,7 @@ class LastRound:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One job's wish for clients, for its present round."""
+    """One job's request for clients for its present round."""
 
     job: str
     constraints: Constraints
@@ -45,7 +45,7 @@ Signature = frozenset[Constraints]
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The clients that are known, by signature."""
+    """The number of known clients by signature."""
 
     clients: Mapping[Signature, int]
     waiting: Mapping[Signature, Sequence[float]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Census:
 
 
 def signature(attributes: Attributes, groups: Iterable[Constraints]) -> Signature:
-    """Return which of the constraints a client meets."""
+    """Return the signature of a client: the constraints that it meets."""
     return frozenset(demanded for demanded in groups if is_eligible(attributes, demanded))
 
 

@@ -1,4 +1,4 @@
-"""The root parameter server of one job: parameters for a round, and the sum of what leaves flush.
+"""The root parameter server of one job: it has a round's parameters, and sums the leaves' sums.
 
 Source: the data plane of Propius.
 """
@@ -18,7 +18,7 @@ SUM_LIFE = 2_000.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Root:
-    """The state of the root."""
+    """The state of the root server."""
 
     model: Model
     round: int = 0
@@ -34,17 +34,17 @@ class Root:
 
     @property
     def count(self) -> int:
-        """Return how many clients' updates are in the sum."""
+        """Return the number of clients whose updates are in the sum."""
         return 0 if self.total is None else len(self.total.clients)
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether the sum is final."""
+        """Return whether the sum is final."""
         return self.is_closed or (self.round > 0 and self.count >= self.demand)
 
 
 def put(root: Root, round: int, demand: int, parameters: bytes, now: float) -> tuple[Answer, Root]:
-    """Begin a round, which clears what there was; a repetition changes nothing."""
+    """Begin a round, which deletes the previous one; a repetition changes nothing."""
     if (round, demand, parameters) == (root.round, root.demand, root.parameters):
         return OK, root
     if round <= root.round:
@@ -61,9 +61,9 @@ def get(root: Root, round: int, now: float) -> tuple[Answer, bytes | None]:
 
 
 def add(root: Root, flush: Flush, now: float) -> tuple[Answer, Root]:
-    """Add what a leaf sent, once; a repetition is `OK` and adds nothing.
+    """Add a leaf's sum to the round, once; a repetition is `OK` and adds nothing.
 
-    A sum that shares a client with what is there cannot be taken apart and is refused as a whole.
+    A sum with a client that is already counted cannot be split and is refused as a whole.
     """
     if flush.round != root.round or root.round == 0:
         return (STALE if flush.round < root.round else MISS), root
@@ -91,7 +91,7 @@ def _refusal(root: Root, total: Sum, now: float) -> Refusal | None:
 
 
 def result(root: Root, round: int, now: float) -> tuple[Answer, Sum | None]:
-    """Return the sum of a round when it is complete; a closed round without updates has none."""
+    """Return the sum of a complete round; a closed round without updates has none."""
     if round < root.round:
         return STALE, None
     if round > root.round or root.round == 0 or now - root.begun >= SUM_LIFE:
@@ -100,7 +100,7 @@ def result(root: Root, round: int, now: float) -> tuple[Answer, Sum | None]:
 
 
 def close(root: Root, round: int) -> tuple[Answer, Root]:
-    """End a round with the updates that are there, as a job does when its time is over."""
+    """End a round with the updates received so far, as a job does when its time is over."""
     if round != root.round or root.round == 0:
         return (STALE if round < root.round else MISS), root
     return OK, replace(root, is_closed=True)

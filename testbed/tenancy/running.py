@@ -1,4 +1,4 @@
-"""A job in the simulation: its record in the control plane, and the results of its round."""
+"""A job in the simulation: its record in the control plane, and its results of the round."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.tenancy.workload import JobSpec
 
 
 class RunningJob:
-    """A job that asks for clients round after round, until it has had all its rounds."""
+    """A job that requests clients round after round until all rounds are done."""
 
     def __init__(
         self, spec: JobSpec, records: MutableMapping[str, Job], now: float, draw: float
@@ -37,7 +37,7 @@ class RunningJob:
 
     @property
     def record(self) -> Job:
-        """Return its record, which is among those that policies see."""
+        """Return the job's record in the control plane."""
         return self._records[self.spec.id]
 
     @record.setter
@@ -45,11 +45,11 @@ class RunningJob:
         self._records[self.spec.id] = record
 
     def stay_known(self, now: float) -> None:
-        """Tell that it is alive."""
+        """Report to the control plane that the job is alive."""
         _, self.record = jobs.hear(self.record, now)
 
     def end_request(self, now: float) -> None:
-        """Ask for no more clients in this round."""
+        """End the request for clients of this round."""
         _, self.record = jobs.end_request(self.record, self.record.round, now)
 
     def request(self, now: float, draw: float) -> None:
@@ -62,7 +62,7 @@ class RunningJob:
         self.is_waiting = True
 
     def take_result(self, round: int) -> bool:
-        """Count a client's result; tell whether it came in time."""
+        """Count a client's result; return whether it came in time."""
         if round != self.record.round or not self.is_waiting:
             return False
         self.results += 1
@@ -70,13 +70,13 @@ class RunningJob:
 
     @property
     def has_enough(self) -> bool:
-        """Tell whether the round has the results that it needs."""
+        """Return whether the round has all results that it needs."""
         return self.results >= self.spec.demand
 
     def end_round(self, now: float) -> bool:
-        """End the round with the results that it has; tell whether the job has finished.
+        """End the round with the results received so far; return whether the job has finished.
 
-        A round without any result is held again.
+        A round without any result is repeated.
         """
         self.end_request(now)
         self.is_waiting = False
@@ -93,13 +93,13 @@ class RunningJob:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it asks for clients."""
+        """Return whether the job is requesting clients."""
         return self.record.phase is Phase.OPEN
 
     def suits(self, client: ClientTrace) -> bool:
-        """Tell whether a client can use an offer of this job, which only the client itself knows.
+        """Return whether a client can accept an offer of this job.
 
-        It takes part in a round once, and compares its data with the private constraints.
+        It may take part in a round only once, and must meet the private constraints.
         """
         if client.id in self.record.members:
             return False
@@ -107,7 +107,7 @@ class RunningJob:
         return offer.suits({"samples": float(client.samples)})
 
     def outcome(self) -> JobOutcome:
-        """Return what became of it."""
+        """Return the results of the job."""
         return JobOutcome(
             self.spec.id,
             self.spec.arrival,

@@ -1,4 +1,4 @@
-"""How the simulated control plane and its clients behave."""
+"""The settings of the simulated control plane and its clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Times in seconds."""
+    """The settings; times are in seconds."""
 
     ping: float = 10.0
     """From one request for offers of a waiting client to the next."""

@@ -1,4 +1,4 @@
-"""A client in the simulation: when it is available, what it does now, and what it can serve."""
+"""A client in the simulation: its availability, its state, and its attributes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.tenancy.waiting import Place
 
 
 class State(Enum):
-    """What a client does."""
+    """What a simulated client is doing."""
 
     AWAY = 0
     WAITING = 1
@@ -56,7 +56,7 @@ class SimulatedClient:
         self._cycle, self._at = 0, 0
 
     def check_in(self, now: float) -> None:
-        """Make itself known, as it does whenever it asks for offers."""
+        """Register with the control plane, as the client does whenever it asks for offers."""
         mine = self.trace
         _, self.record = clients.check_in(None, mine.id, mine.attributes, mine.speed, now)
 

@@ -1,11 +1,11 @@
 """A discrete-event simulation of jobs and clients under a policy, in virtual time.
 
-Jobs and clients live by the rules of `jobs`, `clients` and `binding`, on the very records. A client
-checks in when it becomes available or has done its work, and asks again every `ping` seconds. It
-accepts its offers one after the other, `round_trip` seconds each; another client may have been
-faster. It works from its binding on, for as long as the model of `workload` says, unless it
-vanishes before. A round ends when it has the results that it needs, or `deadline` seconds after its
-last client; a request that is not filled within `patience` seconds is ended by its job.
+Jobs and clients follow the rules of `jobs`, `clients` and `binding`, with the same records. A
+client checks in when it becomes available or has done its work, and asks again every `ping`
+seconds. It accepts its offers one after the other, `round_trip` seconds each; another client may
+have been faster. It works from its binding on, for as long as the model of `workload` says, unless
+it vanishes before. A round ends when it has the results that it needs, or `deadline` seconds after
+its last client; a request that is not filled within `patience` seconds is ended by its job.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def simulate(
     seed: int,
     settings: Settings | None = None,
 ) -> Outcome:
-    """Run the jobs to their end on the clients of a trace, under a policy of a role."""
+    """Simulate jobs on the clients of a trace, under a policy, until all have ended."""
     return _Simulation(trace, jobs, role, policy, seed, settings or Settings()).run()
 
 
@@ -196,7 +196,7 @@ class _Simulation:
         self._wake(kind, place)
 
     def _offers_grew(self) -> None:
-        """Have everybody ask who may gain by it."""
+        """Make every client ask for offers that may get one now."""
         for kind, rotation in self._rotations.items():
             rotation.unpark()
             rotation.forget_plan()

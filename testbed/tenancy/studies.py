@@ -1,4 +1,4 @@
-"""The two comparisons of policies, fixed before any of their results were seen.
+"""The two comparisons of policies, defined before any result was known.
 
 Sizes are those of the evaluation of Propius: 1 800 clients and 5 jobs for utilisation, 6 000
 clients and demands of 50 to 400 for completion times. Rounds and intervals between arrivals are a
@@ -26,7 +26,7 @@ ENDLESS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Clients, and jobs at three loads."""
+    """The clients, and the jobs at three loads, of one comparison."""
 
     population: Population
     loads: dict[str, Mix]
@@ -34,15 +34,15 @@ class Study:
     methods: Sequence[str]
 
     def trace(self, seed: int) -> Trace:
-        """Return the clients of a seed, which are the same for every load and method."""
+        """Return the clients for a seed, which are the same for every load and method."""
         return generate(self.population, seed)
 
     def jobs(self, load: str, seed: int) -> tuple[JobSpec, ...]:
-        """Return the jobs of a seed, which are the same for every method."""
+        """Return the jobs for a seed, which are the same for every method."""
         return draw_jobs(self.loads[load], seed)
 
     def digest(self, seed: int) -> str:
-        """Return the SHA-256 of all that the simulations of a seed start from."""
+        """Return the SHA-256 of all inputs of the simulations with a seed."""
         whole = hashlib.sha256(self.trace(seed).digest.encode())
         for load in self.loads:
             for job in self.jobs(load, seed):
@@ -51,7 +51,7 @@ class Study:
         return whole.hexdigest()
 
     def run(self, trace: Trace, load: str, seed: int, method: str) -> Outcome:
-        """Simulate one method; `trace` is that of the seed."""
+        """Simulate one method; `trace` is the trace for the seed."""
         policy = kind("scheduling_policies", method)
         made = policy.load()(policy.options())
         return simulate(trace, self.jobs(load, seed), policy.role, made, seed, self.settings)

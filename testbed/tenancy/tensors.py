@@ -1,4 +1,4 @@
-"""Models as bytes: a header with names, dtypes and shapes, then the values; never pickled.
+"""Serialise models: a header with names, dtypes and shapes, then the values; never pickled.
 
     TSR1 | length of the header (4 bytes, little-endian) | header | values
 
@@ -25,7 +25,7 @@ Values = npt.NDArray[np.float64]
 
 
 class Refusal(StrEnum):
-    """Why an update was refused."""
+    """The reason why an update was refused."""
 
     MALFORMED = "malformed"
     TOO_LARGE = "too large"
@@ -42,7 +42,7 @@ class Refusal(StrEnum):
 
 
 class Refused(ValueError):
-    """Bytes that are no update of the model."""
+    """The bytes are not a valid update of the model."""
 
     def __init__(self, reason: Refusal) -> None:
         super().__init__(f"an update was refused: {reason}")
@@ -67,26 +67,26 @@ Model = tuple[TensorSpec, ...]
 
 
 def elements(model: Model) -> int:
-    """Return how many numbers a model holds."""
+    """Return the number of values of a model."""
     return sum(tensor.elements for tensor in model)
 
 
 def header(model: Model) -> bytes:
-    """Return what the bytes of every update of a model begin with."""
+    """Return the header with which every update of a model begins."""
     rows = [[tensor.name, tensor.dtype, list(tensor.shape)] for tensor in model]
     text = json.dumps(rows, separators=(",", ":")).encode()
     return MAGIC + len(text).to_bytes(4, "little") + text
 
 
 def size(model: Model) -> int:
-    """Return the bytes of an update of a model."""
+    """Return the size of an update of a model in bytes."""
     return len(header(model)) + sum(
         tensor.elements * np.dtype(DTYPES[tensor.dtype]).itemsize for tensor in model
     )
 
 
 def encode(tensors: Sequence[npt.NDArray[Any]], model: Model) -> bytes:
-    """Return tensors as bytes; raise ValueError where they are not those of the model."""
+    """Serialise tensors; raise ValueError unless they match the model."""
     parts = [header(model)]
     for tensor, spec in zip(tensors, model, strict=True):
         if tensor.shape != spec.shape:
@@ -96,7 +96,7 @@ def encode(tensors: Sequence[npt.NDArray[Any]], model: Model) -> bytes:
 
 
 def decode(data: bytes, model: Model) -> Values:
-    """Return the values of an update; raise Refused with the reason where it is none."""
+    """Return the values of an update; raise Refused with the reason if it is invalid."""
     begin = header(model)
     if len(data) > size(model):
         raise Refused(Refusal.TOO_LARGE)

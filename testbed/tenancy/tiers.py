@@ -1,4 +1,4 @@
-"""Speed tiers: a job that waits for its slowest client may gain by having clients of one speed.
+"""Speed tiers: a job that waits for its slowest client may gain from clients of similar speed.
 
 Source: tier matching in the code of Propius ("Venn"). With T tiers a job waits about T times as
 long for its clients; a tier's clients are all as fast as the slowest of them.
@@ -26,7 +26,7 @@ def tiers(speeds: Iterable[float], number: int) -> tuple[Tier, ...]:
 
 
 def pays(last: LastRound, tier: Tier, number: int) -> bool:
-    """Tell whether a tier shortens a round: T + g c < c + 1.
+    """Return whether a tier shortens a round: T + g c < c + 1.
 
     c is the response time over the scheduling time of the last round, g the speed of the slowest
     client of that round over that of the tier. Where scheduling took no time, g < 1 decides.
@@ -36,9 +36,9 @@ def pays(last: LastRound, tier: Tier, number: int) -> bool:
 
 
 def tier_for(first: Request, speeds: Iterable[float], number: int) -> Tier | None:
-    """Return the tier that the first job of a group is restricted to; None: to no tier.
+    """Return the tier to which the first job of a group is restricted, or None.
 
-    The tier is drawn anew for each round. A job without a round behind it is not restricted.
+    The tier is drawn anew for each round. A job in its first round is not restricted.
     """
     if number < 2 or first.last is None:
         return None

@@ -1,4 +1,4 @@
-"""Clients as they come and go: a trace, its canonical hash, and a generator with a seed.
+"""Traces of clients that come and go: a format, a canonical hash, and a seeded generator.
 
 A trace is a period that repeats. Instants are whole milliseconds, so that a trace is the same on
 every machine although logarithms may differ in their last digit.
@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ClientTrace:
-    """One client."""
+    """The availability, speed and attributes of one client."""
 
     id: str
     available: tuple[tuple[int, int], ...]
@@ -35,7 +35,7 @@ class ClientTrace:
 
     @property
     def speed(self) -> float:
-        """Return samples a second."""
+        """Return the client's speed in samples per second."""
         return 1000.0 / self.latency_per_sample
 
 
@@ -77,12 +77,12 @@ def _line(client: ClientTrace) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How clients are drawn; every distribution is stated here and none is fitted to data.
+    """The distributions from which clients are drawn; none is fitted to data.
 
     Availability: sessions and gaps alternate. A session is log-normal; a gap is exponential, its
     mean divided by 1 + `diurnal` cos(2π (t − φ) / day), with t its beginning and φ one hour of the
-    day per client, normal around `peak` (in hours) with `peak_spread`. A client begins somewhere in
-    its cycle, available with the probability that the means give.
+    day per client, normal around `peak` (in hours) with `peak_spread`. A client begins at a random
+    point of its cycle.
 
     Devices: a quality q, uniform in [0, 1), gives attributes and speed, so that better phones are
     faster: the latency of a sample is `latency` × `latency_span` ** (1/2 − q) × log-normal noise;
@@ -126,7 +126,7 @@ JITTER = 0.25
 
 
 def generate(population: Population, seed: int) -> Trace:
-    """Return a trace of so many clients; the same one for the same population and seed."""
+    """Return a trace of clients, which depends only on the population and the seed."""
     chance = Random(f"{seed} {population.text}")
     period = population.days * DAY_MS
     clients = tuple(_client(number, population, chance) for number in range(population.clients))

@@ -1,7 +1,7 @@
-"""Simulated clients that wait for a job: each asks again every few seconds, in its own rhythm.
+"""Simulated clients that wait for a job: each asks for offers periodically.
 
-Most of that asking is in vain and changes nothing. So none asks while there is nothing to be had;
-when there is, clients ask in the order and at the instants at which their rhythm has it.
+Most requests get no offer and change nothing. So they are skipped while there is no offer; then
+clients ask in the order and at the instants of their periods.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Place = tuple[float, int]
 
 
 class Rotation:
-    """Clients of one kind by the phase of their asking."""
+    """Clients of one kind, sorted by the phase of their requests."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -25,26 +25,26 @@ class Rotation:
         self.is_asking = False
 
     def add(self, place: Place) -> None:
-        """Have a client wait."""
+        """Add a waiting client."""
         insort(self._places, place)
 
     def park(self, place: Place) -> None:
-        """Have a client wait for other offers than those of now, which are of no use to it."""
+        """Add a client for which the present offers are unsuitable, until there are others."""
         self._parked.add(place)
 
     def unpark(self) -> None:
-        """Let all that were parked ask again."""
+        """Make all parked clients ask again."""
         if self._parked:
             self._places = sorted([*self._places, *self._parked])
             self._parked.clear()
 
     def forget_plan(self) -> None:
-        """Have the plan who asks next be made anew."""
+        """Discard the precomputed order in which clients ask next."""
         self.version += 1
         self.is_asking = False
 
     def discard(self, place: Place) -> bool:
-        """Remove a client; tell whether it asked in turn, and was not parked."""
+        """Remove a client; return whether it was waiting and not parked."""
         at = bisect_left(self._places, place)
         if at < len(self._places) and self._places[at] == place:
             del self._places[at]
@@ -53,9 +53,9 @@ class Rotation:
         return False
 
     def next(self, now: float, after: Place | None = None) -> tuple[float, Place] | None:
-        """Return who asks next after `now`, and when.
+        """Return which client asks next after `now`, and when.
 
-        With `after`, that is the place that has just asked, now.
+        `after` is the client that has just asked, at `now`.
         """
         if not self._places:
             return None
@@ -67,5 +67,5 @@ class Rotation:
         return now + (wait if at < len(self._places) else wait + self._period), place
 
     def waiting(self) -> Iterable[int]:
-        """Return the numbers of all clients that wait."""
+        """Return the numbers of all waiting clients."""
         return [place[1] for place in (*self._places, *self._parked)]

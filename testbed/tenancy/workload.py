@@ -1,4 +1,4 @@
-"""Federated-learning jobs to be simulated, and how they are drawn."""
+"""Generate federated-learning jobs for the simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAINING_FACTOR = 3.0
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job, and what one round of it costs a client."""
+    """A job, and the work of a client for one round of it."""
 
     id: str
     arrival: float
@@ -49,7 +49,7 @@ MODELS = {"femnist": 112_000.0, "speech": 680_000.0, "openimage": 112_000.0}
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How jobs are drawn: whole numbers uniformly between the ends, which are included."""
+    """The distributions of jobs: uniform integers between two inclusive bounds."""
 
     jobs: int
     interval: float
@@ -72,7 +72,7 @@ class Mix:
 
 
 def draw_jobs(mix: Mix, seed: int) -> tuple[JobSpec, ...]:
-    """Return the jobs of a mix; the same ones for the same mix and seed."""
+    """Return the jobs drawn from a mix, which depend only on the mix and the seed."""
     chance = Random(f"{seed} {mix.text}")
     arrival = 0.0
     jobs = []

@@ -1,4 +1,4 @@
-"""The lab, simulated on one Linux machine: private namespaces, virtual hosts, circuits as packets.
+"""The twin: a lab simulated live on one Linux machine, in private namespaces.
 
 In the order of a start: `sandbox` (the twin seen from outside), `launch` (enters the namespaces),
 `server` (the first process inside), `zygote` and `host` (virtual hosts), `light` (circuits as

@@ -1,9 +1,9 @@
-"""A clock rate per virtual host: Python's monotonic clocks there are scaled at start-up.
+"""Give each virtual host a clock rate, by scaling Python's monotonic clocks at start-up.
 
 All hosts of a twin have one kernel, and a time namespace can move a clock but not speed it up. So
 what counts from start-up here counts at another rate, alike for all processes of a host, however
-often it starts: agent, ranks and ordinary programs alike. The kernel's own stamps, its timers, C
-code and the calendar are those of the machine; nothing compares them with what is changed here.
+often it starts: agent, ranks and ordinary programs alike. Time stamps of the kernel, its timers, C
+code and the calendar are not scaled; they are never compared with the scaled clocks.
 
 This file is read by the hosts' Python, 3.9 or newer, as its `sitecustomize`.
 """
@@ -15,7 +15,7 @@ DIRECTORY = "/run/testbed-clock"
 
 
 def run_at(ppb: int) -> None:
-    """Let this process's monotonic clocks gain so many parts of 10⁹ on the kernel's."""
+    """Make this process's monotonic clocks gain `ppb` parts per billion on the kernel's."""
     read = time.clock_gettime_ns
     changed = {time.CLOCK_MONOTONIC, time.CLOCK_MONOTONIC_RAW, time.CLOCK_BOOTTIME}
 

@@ -1,4 +1,4 @@
-"""The twin's control socket, beside every wire: read its true state, and simulate faults.
+"""The twin's control socket: read the twin's true state, and simulate faults.
 
 A Unix socket inside the twin; each connection carries one request and one answer, a line of JSON
 each. Only processes inside the twin can reach it, and nothing that exists on hardware uses it.
@@ -26,7 +26,7 @@ Answer = Callable[[Mapping[str, Any]], Any]
 
 
 class ControlSocket:
-    """Answer requests on a Unix socket until closed; `answer` raises ValueError to refuse."""
+    """Answers requests on a Unix socket until closed; `answer` raises ValueError to refuse one."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self._answer = answer
@@ -59,9 +59,9 @@ class ControlSocket:
 
 
 def ask(request: Mapping[str, Any]) -> Any:
-    """Return the twin's answer to one request; only a process inside a twin can ask.
+    """Send one request to the twin and return its answer; works only inside a twin.
 
-    Raise UsageError with its words when it refuses, LabError when there is no twin here.
+    Raise UsageError with the twin's message when it refuses, LabError outside of a twin.
     """
     try:
         with socket.socket(socket.AF_UNIX) as line:

@@ -21,7 +21,7 @@ _MODULE = "load the kernel module, or use a kernel that has it"
 
 
 def examine_machine() -> list[Finding]:
-    """Try everything that a twin needs; changes nothing outside a child process."""
+    """Try every ability that a twin needs, without a change outside of a child process."""
     command = [sys.executable, "-m", "testbed.twin.doctor"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     findings = [_parse(line) for line in done.stdout.splitlines()]

@@ -1,8 +1,9 @@
-"""Far ends behind SSH, as network equipment with a command line is reached.
+"""Simulated far ends behind SSH, as network equipment with a command line.
 
 A connection is one session with the far end. Every command is a line to it; its output goes to the
-commands in their order, each until its answer ends (`EXIT_MARK`). A command that the client gave up
-still takes its own answer, so a late one never becomes another's. There is no shell.
+commands in their order, each until its answer ends (`EXIT_MARK`). A command that the client
+abandoned still consumes its own answer, so a late answer is never given to another command. There
+is no shell.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class SshServer:
-    """A far end behind an SSH server, which has a thread of its own."""
+    """A far end behind an SSH server, which runs in a thread of its own."""
 
     def __init__(
         self,
@@ -55,17 +56,17 @@ class SshServer:
         self.port = self._server.get_port()
 
     def cut(self) -> None:
-        """Hang up on every client; new ones are accepted."""
+        """Close the connections of all clients; new ones are accepted."""
         self._in_loop(self._hang_up())
 
     def close(self) -> None:
-        """Stop listening and hang up; safe to call twice."""
+        """Stop listening and close all connections; safe to call twice."""
         if not self._loop.is_closed():
             self._in_loop(self._end())
             self._stop()
 
     def soon(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Call an action in the server's thread."""
+        """Schedule a call in the server's thread."""
         with suppress(RuntimeError):  # the server was closed: nothing reads what is said
             self._loop.call_soon_threadsafe(action, *arguments)
 
@@ -190,5 +191,5 @@ class _Command(asyncssh.SSHServerSession[bytes]):
         self._client.run(self._channel, self._command)
 
     def eof_received(self) -> bool:
-        """Go on: the end of a command's input is not the end of its answer."""
+        """Keep the channel open at the end of a command's input, as its answer may still come."""
         return True

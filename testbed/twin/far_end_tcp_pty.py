@@ -1,4 +1,4 @@
-"""Far ends on real wires: TCP ports and pseudo-terminals, as a driver would find them in a lab."""
+"""Serve simulated far ends on TCP ports and pseudo-terminals, where drivers find them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _OVERRUN_SECONDS = 1.0
 def serve_tcp(
     far_end: FarEnd, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None
 ) -> TcpServer:
-    """Let a far end answer on a TCP port (0: any free one) until closed; OSError when taken."""
+    """Serve a far end on a TCP port (0: any free one) until closed; OSError if it is taken."""
     return TcpServer(far_end, socket.create_server((host, port)), tls)
 
 
 def serve_pty(far_end: FarEnd, link: Path | None = None, *, baud: int = 0) -> PtyServer:
-    """Let a far end answer on a new pseudo-terminal until closed.
+    """Serve a far end on a new pseudo-terminal until closed.
 
     `link` becomes a symbolic link to it, so that it has a name from a lab file. With `baud`, bytes
-    take the time they would on a real cable (10 bits each); a pseudo-terminal ignores its own.
+    take as long as on a real cable (10 bits each); a pseudo-terminal ignores its baud rate.
     """
     return PtyServer(far_end, link, baud)
 
@@ -54,14 +54,14 @@ class TcpServer:
         self._thread = _started(self._accept)
 
     def cut(self) -> None:
-        """Hang up on every client; new ones are accepted."""
+        """Close the connections of all clients; new ones are accepted."""
         with self._lock:
             clients = list(self._clients)
         for client in clients:
             _hang_up(client)
 
     def close(self) -> None:
-        """Stop listening and hang up; safe to call twice."""
+        """Stop listening and close all connections; safe to call twice."""
         self._closed = True
         _hang_up(self._listener)
         self._thread.join()
@@ -125,7 +125,7 @@ class PtyServer:
         self._thread = _started(self._converse)
 
     def close(self) -> None:
-        """Take the device away, which hangs up all that have it open; safe to call twice."""
+        """Remove the device, which closes it for all clients; safe to call twice."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""A virtual host, seen from inside: its first process, its network and its SSH server."""
+"""A virtual host from inside: its first process, its network and its SSH server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pause of 200 ms does so in most rounds of a collective."""
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """What all virtual hosts of a twin are started with."""
+    """The settings that all virtual hosts of a twin have in common."""
 
     hosts: Mapping[str, HostLayout]
     rate: float
@@ -45,9 +45,9 @@ class HostSettings:
 
 
 def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -> int:
-    """Be the host's first process, which collects all that end there, until its power is cut.
+    """Run the host's first process, which collects ended processes, until its power is cut.
 
-    Wait on `channel` until the links are there, then answer "up" or what went wrong.
+    Wait on `channel` until the links exist, then answer "up" or an error.
     """
     keep_mounts_private()
     mount("proc", "/proc", "proc")
@@ -73,7 +73,7 @@ def run_host(host: HostLayout, settings: HostSettings, channel: socket.socket) -
 
 
 def write_clock(place: Path, gain: int) -> None:
-    """Let every Python that starts with `place` in PYTHONPATH have a clock of another rate."""
+    """Make every Python started with `place` in PYTHONPATH use a clock of another rate."""
     place.mkdir()
     start = f"{inspect.getsource(clock_rate)}\n\nrun_at({gain})\n"
     place.joinpath("sitecustomize.py").write_text(start)

@@ -1,4 +1,4 @@
-"""The virtual hosts as the twin's server sees them: their links and their power."""
+"""The virtual hosts of a twin, from outside: their links and their power."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOOT_LIMIT = 10.0
 
 @dataclass(slots=True, eq=False)
 class VirtualHost:
-    """One host; without power only its place on the network remains."""
+    """One virtual host; without power only its network configuration remains."""
 
     site: HostLayout
     lock: Lock = field(default_factory=Lock)
@@ -58,7 +58,7 @@ class VirtualHosts:
         return pid
 
     def power_on_all(self) -> None:
-        """Start every host side by side and wait until all answer SSH."""
+        """Start all hosts in parallel and wait until all answer SSH."""
         with ThreadPoolExecutor(len(self._hosts) or 1) as pool:
             list(pool.map(self.power_on, self._hosts))
 
@@ -76,9 +76,9 @@ class VirtualHosts:
                 side.host_is_on(name)
 
     def power_off(self, name: str) -> None:
-        """Cut a host's power: first its links go dark, then everything on it is killed at once.
+        """Cut a host's power: its links go dark first, then all its processes are killed.
 
-        Nothing it sent after the cut gets out: no FIN, no RST. Returns when it is gone.
+        Nothing that it sends after the cut leaves it: no FIN, no RST. Returns when all are gone.
         """
         host = self._hosts[name]
         with host.lock:

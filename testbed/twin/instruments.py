@@ -1,4 +1,4 @@
-"""The instruments of a twin: every far end at the address or tty that the lab file names."""
+"""The instruments of a twin: each far end is served at the address in the lab file."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ class Instruments:
                 controller.join(self.far_ends[name])
 
     def receivers_need(self, level: float) -> None:
-        """Have every host's receiver decode light of `level` dBm and more."""
+        """Set the sensitivity of every host's receiver to `level` dBm."""
         for site in self._switches.values():
             site.sensitivity = level
         self._budget.look_again()
 
     def settle_in(self, seconds: Mapping[str, float]) -> None:
-        """Let every later change of each switch settle in its seconds."""
+        """Set the settle time of each switch for later changes, in seconds."""
         for name, site in self._switches.items():
             site.settle = seconds[name]
 
     def far_end(self, name: str) -> FarEnd:
-        """Return one far end; ValueError when there is no such instrument."""
+        """Return one far end; raise ValueError for an unknown instrument."""
         if name not in self.far_ends:
             raise ValueError(f"no instrument {name!r}; {nearest(name, list(self.far_ends))}")
         return self.far_ends[name]
 
     def serve(self, site: TwinLayout, tls: ssl.SSLContext, client_key: str) -> None:
-        """Let every far end answer where the lab file says, until the twin ends.
+        """Serve every far end where the lab file says, until the twin ends.
 
         A serial line is as slow as its driver's option `baud` makes a real one. A
         client of SSH logs in with the public key `client_key`; ValueError for a far end that does
@@ -111,7 +111,7 @@ class Instruments:
 
 
 def lone_switch(lab: Lab, name: str, scheduler: Scheduler) -> FarEnd:
-    """Return the far end of one switch of a lab, which lights nothing."""
+    """Return the far end of one switch of a lab, without any connected light."""
     site = _switch_site(lab, name, lambda lit: None, scheduler)
     return _far_end_of_switch(lab, name, site)
 

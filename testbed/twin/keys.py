@@ -1,6 +1,6 @@
-"""Keys of the twin: an SSH key for every virtual host and the client, certificates for HTTPS.
+"""Create the keys of a twin: an SSH key per virtual host and client, certificates for HTTPS.
 
-They are made anew for each twin, live on a file system in memory and vanish with it.
+They are created for each twin, kept on a file system in memory and deleted with the twin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_ssh_key(path: Path) -> str:
 def write_certificate(directory: Path, addresses: list[str]) -> tuple[Path, Path]:
     """Write a self-signed certificate for names and addresses; return (certificate, key).
 
-    Clients inside the twin trust it through SSL_CERT_FILE; it leaves the twin nowhere.
+    Clients inside the twin trust it through SSL_CERT_FILE; it is not used outside of the twin.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "testbed twin")])

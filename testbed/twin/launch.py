@@ -1,7 +1,7 @@
-"""The way into a twin: `python -m testbed.twin.launch new|join|enter …`, run by `sandbox`.
+"""Enter a twin: `python -m testbed.twin.launch new|join|enter …`, run by `sandbox`.
 
-This process stays outside as the one that signals reach and that is waited for; what it forks is
-the first process inside. When it is killed, the kernel ends everything inside.
+This process stays outside, receives signals and is waited for; its child is the first process
+inside. When it is killed, the kernel ends everything inside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_NAMESPACES = (
 
 
 def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
-    """Build a twin of a lab and keep it; report on the descriptor `ready`."""
+    """Build the twin of a lab and keep it running; report on the file descriptor `ready`."""
 
     def report(**said: object) -> None:
         try:
@@ -64,7 +64,7 @@ def _serve(name: str, lab_file: str, overrides: list[str], report: Callable[...,
 
 
 def join(server: int, directory: str, command: list[str]) -> int:
-    """Run a command inside the twin whose first process is `server`, and return its exit code.
+    """Run a command in the twin whose first process is `server`, and return its exit code.
 
     It gets a PID namespace of its own, so nothing that it starts outlives it.
     """
@@ -82,7 +82,7 @@ def join(server: int, directory: str, command: list[str]) -> int:
 
 
 def enter(server: int, host: str, directory: str, command: list[str]) -> int:
-    """Run a command on a virtual host of the twin, in all its namespaces; return its exit code."""
+    """Run a command in all namespaces of a virtual host of the twin; return its exit code."""
     _go_into(server, "user", "pid", "mnt", "net")
 
     def inside() -> NoReturn:
@@ -135,7 +135,7 @@ def _become(command: list[str]) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    """Go in, as the first argument says."""
+    """Create, join or enter a twin, as the first argument says."""
     match arguments:
         case ["new", parent, name, ready, lab_file, *overrides]:
             _follow(int(parent))

@@ -1,4 +1,4 @@
-"""Where everything of a lab sits inside its twin: addresses, link names, clocks. Pure."""
+"""The layout of a lab's twin: addresses, link names, clock offsets; pure functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_LINK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A fabric port: the link's name and index in the fabric, its name on the host."""
+    """A fabric port: the name and index of its link in the fabric, its name on the host."""
 
     port: HostPort
     name: str
@@ -33,7 +33,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class HostLayout:
-    """One virtual host: how it is reached and how far its clock is from the sandbox's."""
+    """One virtual host: its addresses, and its clock offset from the sandbox."""
 
     name: str
     ssh_name: str
@@ -50,7 +50,7 @@ class HostLayout:
 
 @dataclass(frozen=True, slots=True)
 class InstrumentLayout:
-    """One instrument: its name in the lab file, where it answers, at which address."""
+    """One instrument: its name in the lab file, and the address where it is served."""
 
     name: str
     place: Tcp | Tty
@@ -60,7 +60,7 @@ class InstrumentLayout:
 
 @dataclass(frozen=True, slots=True)
 class TwinLayout:
-    """The whole twin of a lab, laid out."""
+    """The layout of a lab's whole twin."""
 
     hosts: dict[str, HostLayout]
     instruments: tuple[InstrumentLayout, ...]
@@ -73,7 +73,7 @@ class TwinLayout:
 
 
 def lay_out(lab: Lab) -> TwinLayout:
-    """Return the site of a lab's twin; raise ValueError for what a twin cannot be."""
+    """Return the layout of a lab's twin; raise ValueError for a lab that a twin cannot simulate."""
     addresses = _addresses((host.ssh_name for host in lab.hosts.values()), _NAMED_HOSTS)
     chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
     indexes = iter(range(_FIRST_LINK, 2**20))

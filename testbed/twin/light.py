@@ -1,11 +1,10 @@
-"""Circuits as packets: the fabric namespace, where light becomes redirects and carrier.
+"""Simulate circuits with packets: redirects in the fabric namespace, and carriers of links.
 
 A host port's transmit fibre enters a switch ingress and its receive fibre leaves a switch egress.
-While the switch connects the two ports of a circuit and both hosts have power, frames of one come
-out at the other. Light that goes out takes the frames at once and the carrier after the twin's
-loss-of-signal delay; light that comes brings the carrier after the link-up delay.
-
-A fibre that carries both directions leads to one switch port, which light enters and leaves.
+While the switch connects the two ports of a circuit and both hosts have power, frames from one
+arrive at the other. When light goes dark, frames stop at once and the carrier is lost after the
+twin's loss-of-signal delay; when light appears, the carrier follows after the link-up delay. A
+fibre that carries both directions leads to one switch port, where light enters and leaves.
 
 A veth pair has one carrier for both directions, so a port that receives no light cannot send
 either, as with remote-fault signalling on real Ethernet. A powered port always emits light.
@@ -28,7 +27,7 @@ _REMEMBERED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LightEvent:
-    """Something that happened to the light at a port, on the scheduler's clock."""
+    """A change of the light at a port, at an instant of the scheduler's clock."""
 
     t: float
     port: HostPort
@@ -38,7 +37,7 @@ class LightEvent:
 
 @dataclass(frozen=True, slots=True)
 class Destroyed:
-    """A receiver that got more light than it withstands: when, by the scheduler, and how much."""
+    """A receiver destroyed by too much light: the instant, by the scheduler, and the power."""
 
     t: float
     port: HostPort
@@ -78,17 +77,17 @@ class Light:
         return host in self._powered
 
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:
-        """Let carriers follow later changes of the light after these delays."""
+        """Set the delays with which carriers follow later changes of the light."""
         self._loss_of_signal, self._link_up = loss_of_signal, link_up
 
     def receiver_is_destroyed(self, switch: str, egress: int, level: float) -> None:
-        """Note, for good, that the receiver behind an egress port got more than it withstands."""
+        """Mark the receiver behind an egress port as destroyed, for good."""
         end = SwitchPort(switch, egress)
         port = next(port for port, fibres in self._wiring.items() if fibres.rx == end)
         self.destroyed.append(Destroyed(self._scheduler.now(), port, level))
 
     def switch_is_lit(self, switch: str, lit: Mapping[int, int]) -> None:
-        """Take how light goes through one switch now, from where it enters to where it leaves."""
+        """Set the present light paths through one switch, from ingress to egress."""
         with self._lock:
             others = {e: i for e, i in self._through.items() if e.switch != switch}
             mine = {SwitchPort(switch, to): SwitchPort(switch, by) for by, to in lit.items()}
@@ -96,7 +95,7 @@ class Light:
             self._settle()
 
     def host_is_on(self, host: str) -> None:
-        """Light a host's ports, which must exist in the fabric namespace by now."""
+        """Switch on the light of a host's ports, whose links must exist in the fabric namespace."""
         with self._lock:
             for port in self._ports_of(host):
                 self._network.accept_redirects(self._links[port])
@@ -106,7 +105,7 @@ class Light:
             self._settle()
 
     def host_goes_dark(self, host: str) -> None:
-        """Take a host's light away; when this returns no frame of it can leave any more."""
+        """Switch off a host's light; after the call none of its frames can leave any more."""
         with self._lock:
             for port in self._ports_of(host):
                 self._network.set_up(self._links[port], False)
@@ -116,7 +115,7 @@ class Light:
             self._settle()
 
     def host_is_gone(self, host: str) -> None:
-        """Forget a dark host's links and remove them."""
+        """Remove the links of a host whose light is off."""
         with self._lock:
             gone = set(self._ports_of(host))
             # The kernel dropped the filters of removed links; those towards them must go first.

@@ -1,8 +1,8 @@
-"""The light budget: launched power, loss of fibres, power at the far side.
+"""The light budget: launched power, loss of fibres, power at the receiving end.
 
-Levels are computed when they are asked for; nothing here happens for a packet. What a switch
-itself takes is known to its far end, and whether the rest is enough for a receiver is decided
-there. Only that matters to carriers and frames, which are the business of `light`.
+Levels are computed on request, never per packet. The far end of a switch knows the switch's own
+loss, and decides whether the remaining power is enough for a receiver. `light` derives carriers and
+frames from that decision.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from testbed.schema.twin import LAUNCH
 
 
 class LightBudget:
-    """The fibres between hosts and switches; `emits` tells whether a host sends light.
+    """The fibres between hosts and switches; `emits` returns whether a host sends light.
 
     Locks are taken in the order switch, then fabric, so none is taken here: single values are read
-    and written, and a switch looks again after each change.
+    and written, and a switch recomputes its light after each change.
     """
 
     def __init__(self, lab: Lab, emits: Callable[[str], bool]) -> None:
@@ -51,14 +51,14 @@ class LightBudget:
         self._sites[fibre.switch].look_again()
 
     def look_again(self) -> None:
-        """Have every switch recompute its light: a sender, or a receiver's need, has changed."""
+        """Make every switch recompute its light after a sender or a receiver has changed."""
         for site in self._sites.values():
             site.look_again()
 
     def tapped(self, fibre: SwitchPort) -> float | None:
-        """Return the dBm that arrive at the far end of a fibre, where taps are; None when dark.
+        """Return the power in dBm at the tap of a fibre, before the switch; None when dark.
 
-        On a fibre both ways it is the stronger of the two.
+        On a bidirectional fibre it is the stronger of both directions.
         """
         site = self._sites[fibre.switch]
         levels = [site.launched(fibre.number)] if fibre.number in site.ingress else []

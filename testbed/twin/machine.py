@@ -1,4 +1,4 @@
-"""The private machine of a twin: its devices, names and directories."""
+"""The private machine of a twin: its devices, host names and directories."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def process_start(pid: int) -> str | None:
 
 
 def kill(pid: int, limit: float) -> None:
-    """Kill a process and wait until it has ended, for `limit` seconds at most."""
+    """Kill a process and wait for its end, for at most `limit` seconds."""
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -52,7 +52,7 @@ def kill(pid: int, limit: float) -> None:
 
 
 def reap() -> bool:
-    """Collect the child processes that have ended; return whether there are any others."""
+    """Collect the child processes that have ended; return whether others still run."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
@@ -62,7 +62,7 @@ def reap() -> bool:
 
 
 def mount_private_filesystems(names: dict[str, str]) -> None:
-    """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
+    """Mount private /run, /dev, /etc/hosts and leases, which hides real instruments."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")
     for directory in (RUNTIME_DIRECTORY, HOME, HOME / ".ssh", CERTIFICATES, PROCESSES):
         directory.mkdir(mode=0o700)
@@ -76,12 +76,12 @@ def mount_private_filesystems(names: dict[str, str]) -> None:
 
 
 def host_key(name: str) -> Path:
-    """Return where the SSH key of a virtual host is."""
+    """Return the path of a virtual host's SSH key."""
     return RUNTIME_DIRECTORY / f"host-key-{name}"
 
 
 def instrument_key(name: str) -> Path:
-    """Return where the SSH key of an instrument is."""
+    """Return the path of an instrument's SSH key."""
     return RUNTIME_DIRECTORY / f"instrument-key-{name}"
 
 

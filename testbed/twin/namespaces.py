@@ -1,4 +1,4 @@
-"""Linux namespaces by system call: Python's own wrappers exist only from 3.12 on.
+"""Linux namespaces by system calls, as Python has its own wrappers only from 3.12 on.
 
 Everything here works for an ordinary user: the user namespace comes first and gives the rest.
 """
@@ -65,14 +65,14 @@ def bind(source: str | Path, target: str | Path) -> None:
 
 
 def keep_mounts_private() -> None:
-    """Stop mounts of this namespace from reaching any other."""
+    """Stop mounts in this namespace from propagating to any other."""
     _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "make mounts private")
 
 
 def only_receive_mounts() -> None:
-    """Stop mounts of this namespace from reaching any other; those made outside come in.
+    """Make all mounts here slaves: none made here propagates to another namespace.
 
-    They do where the machine shares its mounts, as systemd has it.
+    Mounts made outside still arrive, where the machine shares its mounts, as systemd does.
     """
     _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "only receive mounts")
 
@@ -80,7 +80,7 @@ def only_receive_mounts() -> None:
 def become_root_of_new_user_namespace() -> None:
     """Enter a new user namespace and be root in it.
 
-    Real root keeps the whole range of ids, so that files of other owners stay reachable; any
+    If the user is root, all user ids are mapped, so that files of other owners stay accessible; any
     other user is mapped alone. The process must have one thread only.
     """
     uid, gid = os.getuid(), os.getgid()
@@ -115,7 +115,7 @@ def _write_maps(pid: int, uid: int, gid: int, whole: bool) -> None:
 
 
 def passing_on(pid: int) -> Callable[[int, object], None]:
-    """Return a signal handler that passes each signal on to a process, if it is still there."""
+    """Return a signal handler that forwards each signal to a process, if it still exists."""
 
     def pass_on(number: int, _: object) -> None:
         with suppress(ProcessLookupError):
@@ -125,13 +125,12 @@ def passing_on(pid: int) -> Callable[[int, object], None]:
 
 
 def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None = None) -> int:
-    """Run `body` as the first process of the PID namespace made before; return its exit status.
+    """Run `body` as the first process of a new PID namespace; return its exit status.
 
-    `announce` is told the process's id as this process sees it.
-    INT, TERM, HUP and QUIT are passed on to it, also those that were held back until now; where
-    they were, `body` begins with them held, as a first process loses what it does not handle yet.
-    It dies with this process, and everything in its namespace with it, even when this process is
-    killed.
+    `announce` is called with the id of that process as this process sees it. INT, TERM, HUP and
+    QUIT are forwarded to it, including signals blocked until now; if these were blocked, `body`
+    begins with them blocked, as a first process loses signals that it does not handle yet. It dies
+    with this process, and so does everything in its namespace, even when this process is killed.
     """
     read, write = os.pipe()
     child = os.fork()

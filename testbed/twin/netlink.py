@@ -1,4 +1,4 @@
-"""The twin's network by netlink: links, shaping and redirects. The only importer of pyroute2."""
+"""Configure the twin's network by netlink; the only importer of pyroute2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORD = 32
 
 
 class Network:
-    """The links of one network namespace, by name; any thread may call.
+    """The links of one network namespace, by name; callable from any thread.
 
     A thread of its own lives in the namespace and does all the work: pyroute2 keeps a socket for
     every thread that calls it, opened in whatever namespace that thread is in.
@@ -81,8 +81,9 @@ class Network:
     def add_bridge(self, name: str) -> None:
         """Add a bridge and bring it up.
 
-        Its hardware address is given: the kernel would take that of one of its ports, and when that
-        went with its host's power, all others would send to the old address until they asked anew.
+        Its hardware address is set explicitly: the kernel would use that of one of its ports, and
+        when that port vanished with its host's power, all others would send to the old address
+        until their next ARP request.
         """
         address = _hardware_address(0)
         self._link(f"add bridge {name}", "add", ifname=name, kind="bridge", address=address)
@@ -105,7 +106,7 @@ class Network:
         del self._index[name]
 
     def enslave(self, name: str, bridge: str) -> None:
-        """Plug a link into a bridge and bring it up."""
+        """Attach a link to a bridge and bring it up."""
         ends = {"index": self.index(name), "master": self.index(bridge)}
         self._link(f"plug {name} into {bridge}", "set", state="up", **ends)
 
@@ -120,15 +121,15 @@ class Network:
         self._do(f"add address {address} to {name}", "addr", "add", **where)
 
     def add_route(self, destination: str, name: str) -> None:
-        """Reach one address directly over a link."""
+        """Add a route to one address directly over a link."""
         where = {"dst": f"{destination}/32", "oif": self.index(name), "scope": "link"}
         self._do(f"add route to {destination}", "route", "add", **where)
 
     def shape(self, name: str, rate: float) -> None:
         """Limit what a link sends to `rate` bit/s with a token bucket.
 
-        TCP hands on several frames as one, of no more bytes than the bucket holds: larger ones the
-        kernel would cut into single frames, which takes a multiple of the processor time.
+        Segmentation offload is limited to the size of the bucket: the kernel would split larger
+        packets into single frames, which takes a multiple of the processor time.
         """
         burst = _bucket(rate)
         limits = {"rate": int(rate / 8), "burst": burst, "latency": _QUEUE}
@@ -141,14 +142,14 @@ class Network:
         self._tc(f"add ingress to {name}", "add", "ingress", name, handle=_INGRESS)
 
     def redirect(self, source: str, sink: str) -> None:
-        """Send every frame that comes in at `source` out of `sink`."""
+        """Redirect every frame that arrives at `source` to be sent out of `sink`."""
         out = {"kind": "mirred", "direction": "egress", "action": "redirect"}
         action = {**out, "ifindex": self.index(sink)}
         what = f"redirect {source} to {sink}"
         self._tc(what, "add-filter", "u32", source, action=action, **_FILTER)
 
     def stop_redirect(self, source: str) -> None:
-        """Drop every frame that comes in at `source` again."""
+        """Remove the redirect, so that frames that arrive at `source` are dropped."""
         self._tc(f"stop redirect of {source}", "del-filter", "u32", source, **_FILTER)
 
     def _link(self, what: str, command: str, **arguments: Any) -> None:
@@ -173,17 +174,16 @@ def _bucket(rate: float) -> int:
 
 
 def open_namespace(pid: int | str) -> int:
-    """Return a descriptor of a process's network namespace, which it keeps alive."""
+    """Return a file descriptor of a process's network namespace, which keeps it alive."""
     return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def keep_frames_in_order() -> None:
-    """Have one processor handle all frames of a flow, on every link that is made here from now on.
+    """Enable RPS by default for new links of this network namespace.
 
-    A veth link hands a frame on by whichever processor sent it, so that a flow which two of them
-    sent overtakes itself, as none does on a fibre; TCP takes that for loss and sends again.
-    Documentation/networking/scaling.rst (RPS); kernels before 6.3 have no default to set, and
-    their twins are as they were.
+    One CPU then receives all frames of a flow. Without RPS each frame is received on the CPU that
+    sent it, so a flow sent from two CPUs is reordered, which TCP interprets as loss. Kernels before
+    6.3 have no such default; there this does nothing. Documentation/networking/scaling.rst.
     """
     processors = min(os.cpu_count() or 1, _WORD)
     with suppress(OSError):
@@ -191,7 +191,7 @@ def keep_frames_in_order() -> None:
 
 
 def new_network_namespace() -> int:
-    """Return a descriptor of a new network namespace, made by a thread that then ends."""
+    """Return a file descriptor of a new network namespace, made by a thread that then ends."""
 
     def make() -> int:
         unshare(NEWNET)

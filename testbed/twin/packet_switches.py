@@ -1,7 +1,7 @@
-"""Packet switches as bridges in the fabric namespace: each port reaches all others.
+"""Simulate packet switches as bridges in the fabric namespace.
 
-What leaves a port of the switch is shaped like what leaves a host, so that two hosts which send to
-a third at once share its line, as they would at a real switch. A host without power loses its own
+The output of a switch port is rate-limited like that of a host, so that two hosts which send to a
+third at the same time share its line, as at a real switch. A host without power loses its own
 carrier; those of other hosts stay.
 """
 
@@ -32,14 +32,14 @@ class PacketSwitches:
             self._network.add_bridge(bridge)
 
     def host_is_on(self, host: str) -> None:
-        """Plug a host's ports in; their links must exist in the fabric namespace by now."""
+        """Attach a host's ports, whose links must exist in the fabric namespace."""
         for port, end in self._of(host).items():
             link = self._links[port]
             self._network.shape(link, self._rate)
             self._network.enslave(link, self._bridges[end.switch])
 
     def host_goes_dark(self, host: str) -> None:
-        """Take a host's ports down; when this returns no frame of it can leave any more."""
+        """Take a host's ports down; after the call none of its frames can leave any more."""
         for port in self._of(host):
             self._network.set_up(self._links[port], False)
 

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTwin:
-    """A named twin: its processes, when the first of them started, and its lab file."""
+    """A named twin: its processes, the start time of the first one, and its lab file."""
 
     name: str
     launcher: int
@@ -42,7 +42,7 @@ class RegisteredTwin:
 
     @property
     def sandbox(self) -> Sandbox:
-        """Return the twin itself."""
+        """Return the sandbox of the twin."""
         return Sandbox(self.name, self.launcher, self.server)
 
 
@@ -60,7 +60,7 @@ def check_name(name: str) -> None:
 
 
 def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
-    """Write the file of a twin, which is valid until it is taken down or dies."""
+    """Write the registry file of a twin, which is valid until the twin ends."""
     start = process_start(sandbox.launcher) or ""
     file = str(lab_file.resolve())
     twin = RegisteredTwin(
@@ -70,7 +70,7 @@ def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
 
 
 def standing() -> Iterator[RegisteredTwin]:
-    """Yield the twins that are up, as far as processes can be seen; forget those that died."""
+    """Yield the twins that are running, as far as visible; delete the files of dead ones."""
     for path in sorted(_place().glob("*.json")):
         twin = _read(path)
         if twin is None or twin.space != pid_space():
@@ -93,7 +93,7 @@ def _read(path: Path) -> RegisteredTwin | None:
 
 
 def find(name: str) -> RegisteredTwin:
-    """Return a twin that is up; raise UsageError when there is none of that name."""
+    """Return a running twin; raise UsageError when there is none of that name."""
     twins = {twin.name: twin for twin in standing()}
     if name not in twins:
         raise UsageError(f"no twin called {name!r} is up", hint=nearest(name, list(twins)))
@@ -101,7 +101,7 @@ def find(name: str) -> RegisteredTwin:
 
 
 def take_down(name: str) -> None:
-    """End a twin and everything in it."""
+    """Stop a twin and everything in it."""
     find(name).sandbox.end()
     for ending in ("json", "log"):
         (_place() / f"{name}.{ending}").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Replay a transcript to a twin, and compare its answers with those of the box.
+"""Replay a transcript to a twin, and compare its answers with those of the real device.
 
 The far end receives the recorded bytes at the recorded times, on a clock that is moved by hand, and
-its answers are held against the recorded ones, except for what differs by nature: dates and light
-levels. How long an answer took is not compared.
+its answers are compared with the recorded ones, except for dates and light levels. Answer times are
+not compared.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _BEFORE = 60
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One exchange whose answers differ."""
+    """One exchange with different answers."""
 
     sent: str
     box: str
     twin: str
 
     def where_they_part(self) -> tuple[str, str]:
-        """Return the stretch of both answers in which they begin to differ, without dates."""
+        """Return the part of both answers from their first difference on, without dates."""
         sides = self.box.encode("latin-1"), self.twin.encode("latin-1")
         box, twin = (_steady(side).decode("latin-1") for side in sides)
         differ = (n for n, (one, other) in enumerate(zip(box, twin, strict=False)) if one != other)
@@ -55,7 +55,7 @@ class Divergence:
 
 @dataclass(slots=True)
 class Agreement:
-    """How often a twin answered as a box did, by command."""
+    """How often a twin gave the same answer as the real device, by command."""
 
     exchanges: dict[str, list[bool]] = field(default_factory=dict)
     first: Divergence | None = None
@@ -71,7 +71,7 @@ class Agreement:
         return {"commands": rows, "first": asdict(self.first) if self.first else None}
 
     def lines(self) -> Iterator[str]:
-        """Yield the agreement as a person reads it."""
+        """Yield the agreement as lines of text."""
         for command, results in sorted(self.exchanges.items()):
             yield f"{sum(results) / len(results):6.1%} of {len(results):4} {command}"
         every = [agreed for results in self.exchanges.values() for agreed in results]
@@ -83,9 +83,9 @@ class Agreement:
 
 
 def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[TranscriptRow]) -> Agreement:
-    """Send a transcript of a switch to a fresh twin of it and compare the answers.
+    """Send the transcript of a switch to a new twin of it and compare the answers.
 
-    Each line that was opened in the transcript is a fresh session, whose greeting counts.
+    Each connection in the transcript is a new session, whose greeting is compared too.
     """
     scheduler = SteppedScheduler()
     far_end, spec = lone_switch(lab, switch, scheduler), lab.switches[switch]

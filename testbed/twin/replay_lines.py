@@ -1,7 +1,7 @@
-"""How rows of a transcript are said again to a far end: as the bytes they are, or as HTTP.
+"""Send rows of a transcript to a far end: as bytes, or as HTTP.
 
-A transcript has secrets masked, and of HTTP what matters: method, path and body one way, status
-and body the other.
+A transcript has masked secrets, and of HTTP only method, path and body of requests, status and body
+of answers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _NOT_MODIFIED = b"304"
 
 
 def open_line(far_end: FarEnd, switch: Switch) -> PlainLine | HttpLine:
-    """Open a fresh session with a far end, as the driver of a switch would.
+    """Open a new session with a far end, as the driver of a switch would.
 
-    `say` says what was sent, and is told what the box answered then; `heard` returns what has come
-    since it was called last.
+    `say` sends recorded bytes, given the recorded answer; `heard` returns the bytes received since
+    its last call.
     """
     if way(switch.resource) == "http":
         return HttpLine(far_end, switch.options)
@@ -29,7 +29,7 @@ def open_line(far_end: FarEnd, switch: Switch) -> PlainLine | HttpLine:
 
 
 class PlainLine:
-    """A session of bytes; the password that the transcript hides is that of the lab file."""
+    """A session of bytes; masked passwords are replaced by that of the lab file."""
 
     def __init__(self, far_end: FarEnd, switch: Switch) -> None:
         self._heard = bytearray()
@@ -39,18 +39,18 @@ class PlainLine:
         self._password = password.reveal().encode() if password else b""
 
     def say(self, data: bytes, answer: bytes) -> None:
-        """Send the bytes with the password in its place."""
+        """Send recorded bytes with the password in place of its mask."""
         self._session.receive(data.replace(_MASK, self._password))
 
     def heard(self) -> bytes:
-        """Return the bytes that came, masked as a transcript has them."""
+        """Return the received bytes, masked as in a transcript."""
         text = self._heard.decode("latin-1")
         self._heard.clear()
         return masked(text).encode("latin-1")
 
 
 class HttpLine:
-    """A session of requests, with the login, cookies and tags that a client sends along."""
+    """A session of HTTP requests, with login, cookies and tags as a client sends them."""
 
     def __init__(self, far_end: FarEnd, options: Any) -> None:
         self._heard = bytearray()
@@ -62,7 +62,7 @@ class HttpLine:
         self._asked = b""
 
     def say(self, data: bytes, answer: bytes) -> None:
-        """Send a request; on condition that something changed where the box said it had not."""
+        """Send a recorded request; conditional if the device answered that nothing had changed."""
         self._asked, _, body = data.partition(b"\r\n\r\n")
         headers = self._headers | {"Content-Length": str(len(body))}
         if answer.startswith(_NOT_MODIFIED) and self._asked in self._tags:
@@ -71,7 +71,7 @@ class HttpLine:
         self._session.receive(self._asked + b" HTTP/1.1\r\n" + rows.encode() + b"\r\n" + body)
 
     def heard(self) -> bytes:
-        """Return status and body of the answer that came."""
+        """Return status and body of the received answer."""
         head, _, body = bytes(self._heard).partition(b"\r\n\r\n")
         self._heard.clear()
         if not head:

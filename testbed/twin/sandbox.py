@@ -1,4 +1,4 @@
-"""A twin seen from outside: start it, run a command in it, end it."""
+"""A twin from outside: start it, run a command in it, stop it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _START_LIMIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A running twin: the process that keeps it, and its first process as seen from outside."""
+    """A running twin: the process that keeps it, and the id of its first process."""
 
     name: str
     launcher: int
@@ -35,16 +35,16 @@ class Sandbox:
 
     @property
     def identity(self) -> str:
-        """Return what this twin shares with no other, be it later and of the same name."""
+        """Return a unique identity of this twin, different from later twins of the same name."""
         start = str(process_start(self.launcher))
         return "/".join([socket.gethostname(), _boot(), pid_space(), str(self.launcher), start])
 
     def run(self, command: Sequence[str], *, quiet: bool = False) -> int:
         """Run a command in the twin with this process's terminal; return its exit code.
 
-        A quiet one has no standard output. Signals that reach this process go to the command.
-        Blocks until it ends; from then on signals are held, for the next command or for ever: its
-        exit code is what this process has to say.
+        With `quiet` its standard output is discarded. Signals to this process are forwarded to the
+        command. Blocks until the command ends; from then on signals are blocked, so that this
+        process returns the command's exit code.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         way = ["join", str(self.server)]
@@ -77,7 +77,7 @@ class Sandbox:
         return _launch(arguments, known_as, own_session=own_session, quiet=quiet)
 
     def end(self) -> None:
-        """End the twin and everything in it; safe to call twice."""
+        """Stop the twin and everything in it; safe to call twice."""
         with suppress(ProcessLookupError):
             kill(self.launcher, _START_LIMIT)
 
@@ -94,7 +94,7 @@ def is_gone(identity: str) -> bool:
 
 
 def pid_space() -> str:
-    """Return where the process ids that we see count."""
+    """Return the identity of the PID namespace of this process."""
     return str(Path("/proc/self/ns/pid").readlink())
 
 
@@ -107,8 +107,8 @@ def start(
 ) -> Sandbox:
     """Build the twin of a lab and return it when all its hosts answer.
 
-    It dies with this process, unless it is given a `log` to write its troubles to; then it stays
-    until it is ended. Raise LabError with what this machine has against it.
+    The twin dies with this process, unless it has a `log` for its errors; then it stays until
+    `end`. Raise LabError with the reason if this machine cannot run a twin.
     """
     read, write = os.pipe()
     parent = os.getpid() if log is None else 0

@@ -1,4 +1,4 @@
-"""Clocks for far ends and light: actions at their time, one after the other."""
+"""Clocks for far ends and light: run actions at given times, one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed import clock
 
 
 class WallScheduler:
-    """Run actions on the monotonic clock, in one thread, in the order of their times."""
+    """Runs actions on the monotonic clock, in one thread, in the order of their times."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -27,13 +27,13 @@ class WallScheduler:
         return clock.now()
 
     def call_at(self, when: float, action: Callable[[], None]) -> None:
-        """Run `action` at `when`, at once when that is past; equal times keep their order."""
+        """Run `action` at `when`, at once if that has passed; equal times keep their order."""
         with self._changed:
             heapq.heappush(self._due, (when, next(self._number), action))
             self._changed.notify()
 
     def close(self) -> None:
-        """Drop what is not yet due and end the thread; safe to call twice."""
+        """Discard actions that are not due and end the thread; safe to call twice."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -61,7 +61,7 @@ class WallScheduler:
 
 
 class SteppedScheduler:
-    """A clock that stands still until it is moved, for what happened at another time."""
+    """A clock that advances only when it is moved, to replay recorded times."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -77,7 +77,7 @@ class SteppedScheduler:
         heapq.heappush(self._due, (when, next(self._number), action))
 
     def move_to(self, when: float) -> None:
-        """Let time pass until `when`, and what is due by then happen in its order."""
+        """Advance the clock to `when`, and run the actions that are due by then, in order."""
         while self._due and self._due[0][0] <= when:
             due, _, action = heapq.heappop(self._due)
             self._now = max(self._now, due)

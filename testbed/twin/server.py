@@ -1,4 +1,4 @@
-"""The first process of a twin: it builds the lab from the lab file and keeps it until the end.
+"""The first process of a twin: it builds the lab from the lab file and keeps it running.
 
 sandbox namespace     instruments on loopback, a bridge to every host's management port
 fabric namespace      one link per fabric port; light decides which frames go where,
@@ -59,7 +59,7 @@ class Twin:
         self.hosts.power_on_all()
 
     def tune(self, settings: Mapping[str, Any]) -> None:
-        """Apply other settings from now on, as `settings_of` names them."""
+        """Apply other settings from now on, with the names of `settings_of`."""
         self.instruments.settle_in(settings["settle"])
         self.instruments.receivers_need(settings["sensitivity"])
         self.light.delay_by(settings["loss_of_signal"], settings["link_up"])
@@ -79,7 +79,7 @@ def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
 
 
 def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
-    """Answer one request on the control socket; ValueError refuses it."""
+    """Answer one request on the control socket; raise ValueError to refuse it."""
     match request:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}

@@ -1,4 +1,4 @@
-"""The signals that end a command; in a module of their own, which every command imports."""
+"""The signals that end a command, in a small module that every command imports."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""The process that virtual hosts are forked from.
+"""The process from which virtual hosts are forked.
 
 It has one thread and has imported what a host needs, so a host starts in milliseconds; the twin's
 server, which has threads, must not fork.
@@ -20,7 +20,7 @@ from testbed.twin.signals import ENDING
 
 
 class Zygote:
-    """A handle on the zygote process."""
+    """A handle of the zygote process."""
 
     def __init__(self, settings: HostSettings) -> None:
         """Fork the zygote; the calling process must have one thread only."""
@@ -33,9 +33,9 @@ class Zygote:
         self._line = ours
 
     def fork_host(self, name: str) -> tuple[int, socket.socket]:
-        """Return the first process of a new host, and the line to it.
+        """Fork the first process of a new host; return its id and a socket to it.
 
-        The host waits on that line until its network is there. Blocks for milliseconds; raise
+        The host waits on that socket until its network exists. Blocks for milliseconds; raise
         OSError when the kernel refuses a namespace.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

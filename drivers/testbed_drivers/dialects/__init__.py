@@ -1,1 +1,1 @@
-"""Languages of instruments: the host's side of each, and the device's."""
+"""The protocols (dialects) of instruments: the host's side of each, and the device's."""

@@ -1,4 +1,4 @@
-"""What a far end can be told to do wrong: faults by name, each armed within a scope."""
+"""The simulated faults of a far end: each has a name and is armed within a scope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.plugins import nearest
 
 @dataclass(slots=True)
 class ArmedFault:
-    """One fault and where it strikes; an empty scope is everywhere, until cleared."""
+    """One armed fault and its scope; an empty scope means everywhere, until cleared."""
 
     name: str
     count: int | None = None
@@ -27,12 +27,12 @@ class ArmedFault:
     """Seconds, for faults that take time."""
 
     def covers(self, command: str, ports: tuple[int | str, ...]) -> bool:
-        """Tell whether a command on some ports is within the scope."""
+        """Return whether a command on the given ports is within the fault's scope."""
         return self.command.upper() in command.upper() and self.port in (None, *ports)
 
 
 class ArmedFaults:
-    """The faults of one far end; armed from outside while it answers."""
+    """The faults of one far end, which may be armed while it answers."""
 
     def __init__(self, known: Mapping[str, str], seed: int) -> None:
         self.known = known
@@ -43,23 +43,23 @@ class ArmedFaults:
 
     @property
     def are_armed(self) -> bool:
-        """Tell whether any fault may strike at all."""
+        """Return whether any fault is armed."""
         return bool(self._armed)
 
     def arm(self, fault: ArmedFault) -> None:
-        """Let a fault strike from now on; ValueError for a name that is not known."""
+        """Arm a fault from now on; raise ValueError for an unknown name."""
         if fault.name not in self.known:
             raise ValueError(f"no fault {fault.name!r}; {nearest(fault.name, list(self.known))}")
         with self._lock:
             self._armed.append(fault)
 
     def clear(self, name: str) -> None:
-        """End the faults of one name, or all of them; harmless when there is none."""
+        """Clear the faults of one name, or all of them; do nothing when none is armed."""
         with self._lock:
             self._armed = [fault for fault in self._armed if name and fault.name != name]
 
     def strikes(self, name: str, command: str = "", *ports: int | str) -> ArmedFault | None:
-        """Return the fault that strikes here, used up by one; None when all is well."""
+        """Return the fault that applies to a command, and count it; None when none applies."""
         if not self._armed:
             return None
         with self._lock:
@@ -75,11 +75,11 @@ class ArmedFaults:
         return None
 
     def count_immediate(self, name: str) -> None:
-        """Count a fault that needs no arming."""
+        """Count a fault that takes effect at once, without being armed."""
         with self._lock:
             self._struck[name] += 1
 
     def struck(self, name: str) -> int:
-        """Return how often a fault has struck so far."""
+        """Return how often a fault has taken effect so far."""
         with self._lock:
             return self._struck[name]

@@ -1,4 +1,4 @@
-"""What every far end can do wrong, whatever it speaks: replies late, broken or lost."""
+"""One client's connection to a far end, with the faults of every protocol: late or bad replies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_END = b"\x1a"
 
 
 class ClientConnection:
-    """One client's way back: each reply as bytes at its time, or what a fault leaves of it.
+    """Sends replies to one client, each at its time, changed by armed faults.
 
     `end` is the terminator that the faults `wrong-end` and `garbled` must know.
     """
@@ -63,7 +63,7 @@ class ClientConnection:
         self._send_in_turn(data)
 
     def reply(self, data: bytes, command: str, *, last: bool = False) -> None:
-        """Send the answer to `command`, unless a fault says otherwise; hang up after the last."""
+        """Send the answer to `command`, unless a fault changes it; close after the `last` one."""
         if self._faults.strikes("reset", command):
             return self.hang_up()
         if self._faults.strikes("silent", command):
@@ -126,7 +126,7 @@ class ClientConnection:
 
 
 class LineSession:
-    """One client's connection, cut into lines; `answer` returns the bytes to reply, or nothing."""
+    """One client's connection, split into lines; `answer` returns the bytes to reply, or none."""
 
     def __init__(self, connection: ClientConnection, answer: Callable[[str], bytes]) -> None:
         self._connection = connection
@@ -134,7 +134,7 @@ class LineSession:
         self._begun = b""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; a line ends with CR, LF or both."""
+        """Receive bytes in any pieces; a line ends with CR, LF or both."""
         *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
         for line in lines:
             command = line.decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""The dialect of a command line over SSH, host side: a command, its output, its exit status."""
+"""The command line dialect over SSH, host side: a command, its output, its exit status."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Answer = TypeVar("Answer")
 
 
 class Output(NamedTuple):
-    """What a command wrote, and its exit status."""
+    """The output of a command, and its exit status."""
 
     text: str
     status: int
 
     @property
     def last_line(self) -> str:
-        """Return the last line with anything on it, or an empty string."""
+        """Return the last line that is not blank, or an empty string."""
         return next(filter(None, map(str.strip, self.text.splitlines()[::-1])), "")
 
 
 class CommandLine(TransportDialect):
-    """Run commands over a session.
+    """Runs commands over a session.
 
-    `identity_query` is the command that tells the identity, `identity` parses its output; a fresh
-    line begins with it.
+    `identity_query` is the command for the identity, `identity` parses its output; every new
+    connection begins with it.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class CommandLine(TransportDialect):
         self._identity = identity
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._serial.check(self.query(self._identity_query, self._identity, deadline))
 
     def query(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
-        """Return the parsed output of a command that changes nothing.
+        """Return the parsed output of a command that changes nothing, so it may be repeated.
 
-        It may run twice. `parse` raises ValueError for what the output cannot be.
+        `parse` raises ValueError for invalid output.
         """
 
         def ask(line: Transport) -> Answer:
@@ -59,9 +59,9 @@ class CommandLine(TransportDialect):
     def execute(
         self, command: str, judge: Callable[[Output], Answer], deadline: Deadline
     ) -> Answer:
-        """Run a command once that changes something; return what `judge` makes of its output.
+        """Run a changing command exactly once; return what `judge` returns for its output.
 
-        `judge` raises ValueError for what is neither success nor failure.
+        `judge` raises ValueError for output that shows neither success nor failure.
         """
         with self._session.exchange(deadline) as line:
             output = self._run(line, command, deadline.within(self._answer_timeout))

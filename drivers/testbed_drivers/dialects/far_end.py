@@ -1,4 +1,4 @@
-"""What all far ends share: faults that can be armed from outside, and lines that can be hung up."""
+"""The base of all simulated far ends: faults that can be armed, and lines that can be cut."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ DEVICE_FAULTS = {
 
 
 class FarEnd(ABC):
-    """The device side of an instrument, without its language and its inside.
+    """The device side of an instrument; subclasses add its protocol and its state.
 
-    `lock` is held while a command is carried out. `faults` are those of the language and of the
-    inside; those of the wire are added. `at_once` are the faults that happen when they are armed.
+    `lock` is held while a command is carried out. `faults` are those of the protocol and of the
+    device; those of the connection are added. `at_once` are the faults that take effect when they
+    are armed.
     """
 
     def __init__(self, faults: Mapping[str, str], site: Site) -> None:
@@ -50,7 +51,7 @@ class FarEnd(ABC):
         serial: bool = False,
         hang_up: Callable[[], None] = never,
     ) -> FarEndSession:
-        """Open a conversation whose replies go to `send`."""
+        """Open a session whose replies go to `send`."""
         end = self._reply_end(serial)
         connection = ClientConnection(send, hang_up, end, self.faults, self.scheduler, self._seed)
         self._connections.add(connection)
@@ -58,11 +59,11 @@ class FarEnd(ABC):
 
     @property
     def known_faults(self) -> Mapping[str, str]:
-        """Return what this far end can be told to do wrong, with what each fault does."""
+        """Return the faults that this far end can simulate, each with its effect."""
         return self.faults.known
 
     def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope` (the fields of `ArmedFault`)."""
+        """Simulate the fault `name` from now on, within `scope` (the fields of `ArmedFault`)."""
         fault = ArmedFault(name, **scope)
         if action := self.at_once.get(name):
             action(fault)
@@ -71,20 +72,20 @@ class FarEnd(ABC):
             self.faults.arm(fault)
 
     def clear(self, name: str = "") -> None:
-        """End one fault, or all of them."""
+        """Clear one fault, or all of them."""
         self.faults.clear(name)
 
     def struck(self, name: str) -> int:
-        """Return how often a fault has struck so far."""
+        """Return how often a fault has taken effect so far."""
         return self.faults.struck(name)
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether it refuses what it is told, as the fault `busy` has it."""
+        """Return whether the far end refuses commands because of the fault `busy`."""
         return self.scheduler.now() < self._busy_until
 
     def hang_up(self) -> None:
-        """Hang up on every client."""
+        """Close the connections of all clients."""
         for connection in list(self._connections):
             connection.hang_up()
 

@@ -1,4 +1,4 @@
-"""The fixed-frame dialect, host side: frames of so many bytes out, one frame back."""
+"""The fixed-frame dialect, host side: frames of a fixed length out, one frame back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed_drivers.transports.base import Endpoint, exactly
 
 
 class Frames(MessageDialect[bytes]):
-    """Speak frames of `length` bytes each."""
+    """Exchanges frames of `length` bytes each."""
 
     def __init__(
         self,

@@ -27,13 +27,13 @@ class FramesFarEnd(FarEnd):
         """Carry out one frame, under `lock`; return its answer, nothing for none."""
 
     def execute(self, frame: bytes) -> bytes:
-        """Carry out one frame; return its answer, or nothing."""
+        """Execute one frame; return its answer, or nothing."""
         with self.lock:
             return self._carry_out(frame)
 
 
 class FramesSession:
-    """One client's line: bytes to frames, and answers back."""
+    """One client's connection: splits bytes into frames, and sends answers."""
 
     def __init__(self, far_end: FramesFarEnd, connection: ClientConnection) -> None:
         self._far_end = far_end
@@ -42,7 +42,7 @@ class FramesSession:
         self._heard_at = 0.0
 
     def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; a pause within a frame is the end of what was begun."""
+        """Receive bytes in any pieces; a pause within a frame discards the incomplete frame."""
         now = self._far_end.scheduler.now()
         begun = self._begun if now - self._heard_at < _PAUSE else b""
         self._heard_at = now

@@ -1,8 +1,8 @@
-"""HTTP/1.1, device side: requests out of bytes, answers as bytes; no sockets (RFC 9110, 9112).
+"""HTTP/1.1, device side: parses requests from bytes, encodes answers; no sockets (RFC 9110, 9112).
 
-Understands what drivers and `curl` send: a body of known length, kept-alive connections and
-several requests in one piece. Refuses chunked bodies (411). A connection is never closed from
-here; the client closes it.
+Understands what drivers and `curl` send: a body of known length, kept-alive connections and several
+requests in one piece. Refuses chunked bodies (411). The server never closes a connection; the
+client does.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Request:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """Return what the query says, the last of each name."""
+        """Return the query parameters; of a repeated name, the last value."""
         fields = parse_qs(self.target.partition("?")[2], keep_blank_values=True)
         return {name: values[-1] for name, values in fields.items()}
 
     @property
     def content(self) -> Any:
-        """Return the body as JSON; ValueError when it is none."""
+        """Parse the body as JSON; raise ValueError if it is none."""
         return json.loads(self.body)
 
 
 class Answer(NamedTuple):
-    """What is answered: `content` as JSON, bytes as they are, None as no body."""
+    """An answer: `content` is sent as JSON, bytes unchanged, None as no body."""
 
     status: int
     content: Any = None
@@ -56,13 +56,13 @@ class Answer(NamedTuple):
 
 
 class RequestReader:
-    """Cut the bytes of one connection into requests."""
+    """Splits the bytes of one connection into requests."""
 
     def __init__(self) -> None:
         self._unread = b""
 
     def feed(self, data: bytes) -> list[Request]:
-        """Return the requests that are complete now; ValueError for what is no HTTP."""
+        """Return the requests that are now complete; raise ValueError for invalid HTTP."""
         self._unread += data
         try:
             return list(iter(self._next, None))
@@ -87,9 +87,9 @@ class RequestReader:
 
 
 class HttpSession:
-    """One client's connection; `answer` turns a request into an answer of the kind `media`.
+    """One client's connection; `answer` returns the answer to a request, of media type `media`.
 
-    Faults of the wire find a request by its method and target.
+    Faults of the connection select a request by its method and target.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class HttpSession:
         self._reader = RequestReader()
 
     def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; answer each request that is complete."""
+        """Receive bytes in any pieces; answer each complete request."""
         try:
             requests = self._reader.feed(data)
         except ValueError as error:

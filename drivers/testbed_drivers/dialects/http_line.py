@@ -1,7 +1,7 @@
-"""JSON over one kept-alive HTTP connection, host side (http.client of the standard library).
+"""JSON over one keep-alive HTTP connection, host side (http.client of the standard library).
 
-Bytes come from a transport, exactly as many as an answer has: what is left over is found out
-before the next request. Headers stay out of the transcript, because one of them is a password.
+Exactly the bytes of an answer are read from the transport: surplus bytes are detected before the
+next request. Headers are not in the transcript, because one of them is a password.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Json = Any
 
 
 class Reply(NamedTuple):
-    """What a service answered; an error page that is no JSON is content as its text."""
+    """The answer of a service; an error page that is no JSON is kept as text."""
 
     status: int
     content: Json
@@ -36,11 +36,11 @@ class Reply(NamedTuple):
 
 
 class HttpLine:
-    """One connection to one service.
+    """One connection to one web service.
 
-    `headers` go with every request, and so does the cookie that the service gave last; `media` is
-    the kind of JSON spoken. A service that closes after each answer is connected again by the next
-    request.
+    `headers` go with every request, and so does the last cookie of the service; `media` is the
+    media type of the JSON. If the service closes the connection after an answer, the next request
+    opens it again.
     """
 
     def __init__(
@@ -70,11 +70,10 @@ class HttpLine:
         headers: Mapping[str, str] | None = None,
         limit: float = math.inf,
     ) -> Reply:
-        """Return what the service answered to one request; no content is None.
+        """Send one request and return the service's answer; without content it is None.
 
-        It has `limit` seconds for that once the connection is open.
-
-        Errors: NoReply, LinkLost, and Garbled for what is no HTTP or no JSON.
+        The service has `limit` seconds for the answer once the connection is open. Errors: NoReply,
+        LinkLost, and Garbled for invalid HTTP or JSON.
         """
         request = f"{method} {path}"
         data = b"" if body is None else json.dumps(body).encode()
@@ -93,7 +92,7 @@ class HttpLine:
         return Reply(response.status, content, response.headers)
 
     def quiet(self) -> bool:
-        """Tell whether the idle connection is up and holds no unread bytes."""
+        """Return whether the idle connection is up and holds no unread bytes."""
         return self._line is None or self._line.quiet()
 
     def close(self) -> None:
@@ -152,7 +151,7 @@ class _SocketAdapter:
         return self._answer
 
     def close(self) -> None:
-        """Leave the line alone: it belongs to the HttpLine."""
+        """Do nothing: the HttpLine closes the line."""
 
 
 class _ResponseStream(io.BufferedIOBase):

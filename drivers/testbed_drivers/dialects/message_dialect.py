@@ -1,7 +1,7 @@
-"""What dialects without tags and without an error queue share: messages out, one message back.
+"""The base of dialects without tags and error queues: messages out, one message back.
 
-A setter of a small instrument is silent, or echoed; only the answer to a query behind it shows what
-it did. So both travel as one write, and what comes back is that answer.
+A set command of a small instrument has no answer, or an echo; only the answer to a query after it
+shows its effect. So both are sent in one write, and the answer to the query is read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Answer = TypeVar("Answer")
 
 
 class MessageDialect(TransportDialect, Generic[Message]):
-    """Exchange messages over a session on a serial line.
+    """Exchanges messages over a session on a serial line.
 
-    `identity_query` is a query with the parser of its answer: asked on every fresh line, until an
-    answer is one. A serial line outlives its opening, and may still deliver answers of before;
-    these are passed over.
+    `identity_query` is a query with the parser of its answer; it is sent on every newly opened line
+    until the answer is valid, since a serial line may still deliver answers to earlier queries.
     """
 
     def __init__(
@@ -41,13 +40,13 @@ class MessageDialect(TransportDialect, Generic[Message]):
         self._identity_query = identity_query
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number where there is one."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self.query(*self._identity_query, deadline)
 
     def query(
         self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline
     ) -> Answer:
-        """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
+        """Return the parsed answer to a query; `parse` raises ValueError for an invalid answer."""
         return self._session.read(
             lambda: self._done([query], parse, deadline, self._answer_timeout)[2], deadline
         )
@@ -55,9 +54,9 @@ class MessageDialect(TransportDialect, Generic[Message]):
     def execute(
         self, messages: Sequence[Message], parse: Callable[[Message], Answer], deadline: Deadline
     ) -> tuple[float, float, Answer]:
-        """Send messages, of which only the last is answered; return when, and the answer.
+        """Send messages, of which only the last is answered; return the times, and the answer.
 
-        The two stamps are those of sending and of the answer. Nothing is sent twice.
+        The two time stamps are those of sending and of the answer. Nothing is sent twice.
         """
         return self._done(messages, parse, deadline, math.inf)
 

@@ -1,4 +1,4 @@
-"""Options that the drivers of one dialect have in common."""
+"""Options that are common to the drivers of one dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed_drivers.transports.options import Timeouts
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions(Timeouts):
-    """How a web service is reached: HTTP basic authentication, TLS verified by default."""
+    """Options of a web service: HTTP basic authentication, TLS verified by default."""
 
     user: str = ""
     password: Secret | None = None
@@ -33,7 +33,7 @@ class HttpOptions(Timeouts):
 
 @dataclass(frozen=True, slots=True)
 class Tl1Options(Timeouts):
-    """How an instrument is reached over TL1."""
+    """Options of an instrument with a TL1 interface."""
 
     user: str = ""
     """Must be given: there is no TL1 without a login."""

@@ -1,7 +1,6 @@
-"""Instruments behind HTTP, host side: log in, read, order, and refusals in their own words.
+"""Instruments with a REST interface, host side: login, reads, orders, refusals.
 
-What a service means by its paths and bodies is each driver's. An order is sent once and never
-repeated.
+Each driver defines the paths and bodies. An order is sent once and never repeated.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class WebService:
-    """What tells one family's web service from another's.
+    """The properties of one family's web service; `error_text` extracts the message of a refusal.
 
     `error_text` finds what a refusal says.
     """
@@ -56,7 +55,7 @@ class WebService:
 
 
 class Rest(Dialect[HttpLine]):
-    """One instrument's web service over a session; `options` are those of its endpoint."""
+    """One instrument's web service over a session; `options` has its user and media type."""
 
     def __init__(self, endpoint: Endpoint, options: HttpOptions, service: WebService) -> None:
         instrument, where = endpoint.instrument, place(endpoint.resource)
@@ -80,13 +79,13 @@ class Rest(Dialect[HttpLine]):
         super().__init__(endpoint, line)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._serial.check(self.read(self._service.identity, deadline))
 
     def read(self, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:
-        """Return what `ask` makes of what it gets; it raises ValueError for what cannot be.
+        """Return the result of `ask`, which may send GET requests and raises ValueError if invalid.
 
-        Asked once more, on a fresh line, when the line failed it.
+        It is called once more, on a new connection, when the connection failed.
         """
         return self._session.query(lambda line: self._asked(line, ask, deadline), deadline)
 
@@ -101,9 +100,9 @@ class Rest(Dialect[HttpLine]):
         parse: Callable[[Json], Answer],
         accepted: Collection[int] = (),
     ) -> Answer:
-        """Send one order and return what `parse` makes of the answer.
+        """Send one changing request and return the parsed answer.
 
-        Raise Rejected, in the words of the service, for a status that is neither a success nor in
+        Raise Rejected with the message of the service for a status that is neither a success nor in
         `accepted`.
         """
         if self._service.denied.fullmatch(f"{method} {path}"):

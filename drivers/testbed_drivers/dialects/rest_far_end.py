@@ -1,4 +1,4 @@
-"""Instruments behind HTTP, device side: authorization, and the faults of such services."""
+"""Instruments with a REST interface, device side: authorization, and typical faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE = b"<html><body><h1>Management console</h1>Please log in.</body></html>"
 
 
 class RestFarEnd(FarEnd):
-    """An instrument with a web service; everything but `public` needs the user of the options."""
+    """An instrument with a web service; all paths but `public` require the user of the options."""
 
     media = "application/json"
     public: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
-"""The SCPI dialect, host side: a command and its error report travel as one line.
+"""The SCPI dialect, host side: a command and its error query are sent as one line.
 
-Setters of this dialect are silent, so each line of commands ends in `:SYST:ERR?`: the error is
-known to belong to it, and one write never waits for the acknowledgement of another.
+Set commands have no answer, so each line of commands ends in `:SYST:ERR?`: so the error is known to
+belong to the line, and only one round trip is needed.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Answer = TypeVar("Answer")
 
 
 class Scpi(TransportDialect):
-    """Speak SCPI over a session.
+    """Exchanges SCPI lines over a session.
 
-    `ends` are the terminators of what we write and of what we read. `denied` are the headers,
-    in SCPI spelling, that no line may contain.
+    `ends` are the line terminators for writing and for reading. `denied` are the headers, in SCPI
+    spelling, that no line may contain.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class Scpi(TransportDialect):
         self._denied = tuple(pattern(header) for header in denied)
 
     def beside(self, instrument: str, denied: Sequence[str] = ()) -> Scpi:
-        """Return the same line for another instrument behind it, with more that is never sent.
+        """Return a dialect on the same line for another instrument, with its denied headers.
 
-        One lock keeps their exchanges apart; the transcript of the first has them all.
+        One lock separates their exchanges; the transcript of the first instrument has them all.
         """
         other = copy(self)
         other._instrument = instrument
@@ -52,11 +52,11 @@ class Scpi(TransportDialect):
         return other
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._serial.check(self.query("*IDN?", _identity, deadline))
 
     def query(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
-        """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
+        """Return the parsed answer to a query; `parse` raises ValueError for an invalid answer."""
         self._refuse_denied(query)
 
         def ask(line: Transport) -> Answer:
@@ -65,11 +65,11 @@ class Scpi(TransportDialect):
         return self._session.query(ask, deadline)
 
     def execute(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
-        """Send commands as one line; return when they were sent and when the answer came.
+        """Send commands as one line; return the times of sending and of the answer.
 
-        Raise Rejected with the instrument's words when it reports an error, whether a standard one,
-        which is negative, or one of its own. Many instruments have one queue of errors for all
-        their clients, so what others have left there is read first.
+        Raise Rejected with the instrument's message when it reports an error, standard (negative)
+        or vendor-specific. Many instruments have one error queue for all clients, so errors of
+        other clients are read first.
         """
         message = ";".join((*orders, _ERROR_QUERY))
         self._refuse_denied(message)

@@ -1,9 +1,9 @@
 """The SCPI dialect, device side: lines in, replies out, errors in a queue.
 
-Behaviour: headers in any case, in short or long form, joined with `;` and going on from the path of
-the one before; setters are silent; replies of one line are joined with `;`; an error is queued,
-not said, and the rest of the line is still carried out. Error numbers are those of SCPI-99
-volume 2 chapter 21; which ones a given box uses is known only from the box.
+Behaviour: headers in any case, in short or long form, joined with `;` and continuing from the path
+of the previous one; set commands have no reply; replies of one line are joined with `;`; an error
+is queued without a reply, and the rest of the line is still carried out. Error numbers are those of
+SCPI-99 volume 2 chapter 21; which ones a given device uses is known only from the device.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Handler = Callable[[str], str | None]
 
 
 class Refused(Exception):
-    """Carry the error number and words that go into the queue."""
+    """An error with the number and text for the error queue."""
 
     def __init__(self, number: int, words: str) -> None:
         super().__init__(words)
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 class ErrorQueue:
-    """First in, first out; when full, the newest gives way to `Queue overflow`."""
+    """A first-in, first-out queue; when it is full, the newest error becomes `Queue overflow`."""
 
     LENGTH = 16
 
@@ -47,27 +47,27 @@ class ErrorQueue:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it holds as many as it can."""
+        """Return whether the queue is full."""
         return len(self._rows) == self.LENGTH
 
     def put(self, number: int, words: str) -> None:
-        """Queue an error."""
+        """Add an error to the queue."""
         if self.is_full:
             self._rows.pop()
             number, words = -350, "Queue overflow"
         self._rows.append(f'{number}, "{words}"')
 
     def take(self) -> str:
-        """Return the oldest error and forget it."""
+        """Return and remove the oldest error."""
         return self._rows.popleft() if self._rows else '0, "No error"'
 
     def take_all(self) -> str:
-        """Return all errors and forget them."""
+        """Return and remove all errors."""
         rows = [self.take() for _ in range(max(1, len(self._rows)))]
         return ",".join(rows)
 
     def clear(self) -> None:
-        """Forget all errors."""
+        """Remove all errors."""
         self._rows.clear()
 
 
@@ -104,9 +104,10 @@ class ScpiFarEnd(FarEnd):
         self._table = [(pattern(header), act) for header, act in {**common, **table}.items()]
 
     def join(self, other: ScpiFarEnd) -> None:
-        """Answer for another element of the same controller, too.
+        """Serve another element of the same controller, too.
 
-        Its faults stay its own, but for those of the line, which are of the far end that answers.
+        Each element keeps its own faults, except for those of the connection, which are this far
+        end's.
         """
         other._errors, other._connections = self._errors, self._connections
         self._others.append(other)
@@ -118,7 +119,7 @@ class ScpiFarEnd(FarEnd):
         return LineSession(connection, lambda line: self._reply(line, connection.end))
 
     def execute(self, line: str) -> str:
-        """Carry out one line; return its replies joined, or an empty string."""
+        """Execute one line; return its replies joined, or an empty string."""
         with self.lock:
             replies = [self._execute(command) for command in commands(line)]
         return ";".join(reply for reply in replies if reply is not None)

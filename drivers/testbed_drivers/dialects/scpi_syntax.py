@@ -1,4 +1,4 @@
-"""The words of SCPI, used by both ends: command headers, port lists, the error reply. Pure.
+"""The syntax of SCPI for both sides: headers, port lists, error replies; pure functions.
 
 Source: SCPI-99 volume 1 chapter 6 (headers, short and long forms, path memory) and chapter 8
 (channel lists).
@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command of a line: its header from the root of the tree, upper case, and the rest."""
+    """One command of a line: its full header in upper case, and its arguments."""
 
     header: str
     argument: str
 
 
 def commands(line: str) -> Iterator[Command]:
-    """Yield the commands that a line joins with `;`, each with its full path.
+    """Yield the commands that are joined with `;` in a line, each with its full path.
 
-    A header without a leading colon goes on where the one before it branched off.
+    A header without a leading colon continues at the branch of the previous command.
     """
     path = ""
     for unit in _UNIT.findall(line):
@@ -39,7 +39,7 @@ def commands(line: str) -> Iterator[Command]:
 
 @cache
 def pattern(spelling: str) -> re.Pattern[str]:
-    """Return what matches a header in short or long form; the short form is in capitals."""
+    """Return a pattern for a header in short or long form; the short form is in capitals."""
     return re.compile(
         re.sub(
             r"([A-Z]+)([a-z]+)",
@@ -50,12 +50,12 @@ def pattern(spelling: str) -> re.Pattern[str]:
 
 
 def port_list(ports: Iterable[int]) -> str:
-    """Return ports as SCPI writes them: `(@1,2,3)`."""
+    """Format ports as a SCPI channel list: `(@1,2,3)`."""
     return f"(@{','.join(map(str, ports))})"
 
 
 def port_lists(text: str) -> list[tuple[int, ...]]:
-    """Return the ports of one or several lists; raise ValueError for anything else."""
+    """Parse one or several channel lists; raise ValueError for anything else."""
     if not _PORT_LISTS.fullmatch(text):
         raise ValueError(f"{text!r} is not a list of ports")
     return [
@@ -64,9 +64,9 @@ def port_lists(text: str) -> list[tuple[int, ...]]:
 
 
 def error_reply(text: str) -> tuple[int, str]:
-    """Return number and words of an answer to `SYST:ERR?`; raise ValueError for anything else.
+    """Parse the answer to `SYST:ERR?` into number and text; raise ValueError for anything else.
 
-    The standard has the words in quotes; not every instrument does.
+    The standard requires quotes around the text; not every instrument sends them.
     """
     match = _ERROR.fullmatch(text)
     if match is None:

@@ -1,8 +1,8 @@
-"""One instrument's line: one lock, one exchange in flight, and a fresh line after any doubt.
+"""One instrument's connection: one lock, one exchange at a time, reopened after any error.
 
-After a timeout, a lost line or an answer that makes no sense, the next bytes on a line may belong
-to the exchange before. So the line is closed and, before the next exchange, opened again and
-greeted (log in, check the identity). Nothing is ever sent twice by itself except inside `read`.
+After a timeout, a lost line or an invalid answer, the next bytes on a line may belong to the
+previous exchange. So the line is closed, and before the next exchange it is opened again, with
+login and identity check. Nothing is ever repeated automatically except inside `read`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _IDENTITY_HINT = "is it on, and is it the box that 'driver' and 'resource' in th
 
 
 class Line(Protocol):
-    """What a session keeps open: a transport, or a connection of another kind."""
+    """The interface of an open line: a transport, or a connection of another kind."""
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes."""
+        """Return whether the idle line is up and holds no unread bytes."""
 
     def close(self) -> None:
         """Close the line; safe to call twice."""
@@ -45,9 +45,9 @@ Answer = TypeVar("Answer")
 
 
 class SerialNumber:
-    """The serial number that an instrument must have.
+    """The expected serial number of an instrument.
 
-    Without one in the lab file it is that of the first instrument that answered.
+    If the lab file states none, it is that of the first answer.
     """
 
     def __init__(self, instrument: str, expected: str | None) -> None:
@@ -55,9 +55,9 @@ class SerialNumber:
         self._expected = expected
 
     def check(self, identity: Identity) -> Identity:
-        """Return the identity; raise InstrumentError when it is another than expected.
+        """Return the identity; raise InstrumentError when it differs from the expected one.
 
-        Raise Garbled for a field of it that is too long to be any.
+        Raise Garbled for a field that is too long.
         """
         if longest := max(
             (identity.maker, identity.model, identity.serial, identity.firmware), key=len
@@ -80,10 +80,10 @@ class SerialNumber:
 
 
 class Session(Generic[AnyLine]):
-    """Keep one line to one instrument, and keep its exchanges apart.
+    """Keeps one connection to one instrument, and separates its exchanges.
 
-    `dial` opens a line, within `connect_timeout`; `greet` runs on each fresh one and raises when
-    the instrument is not the one expected.
+    `dial` opens a line, within `connect_timeout`; `greet` runs on each new one and raises when the
+    instrument is not the expected one.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Session(Generic[AnyLine]):
 
     @contextmanager
     def held(self, deadline: Deadline) -> Iterator[None]:
-        """Keep the instrument for several exchanges in a row, on a line that is open.
+        """Lock the instrument for several exchanges in a row, with an open line.
 
-        What it takes to open one counts in no exchange.
+        The time to open the line does not count in the exchanges.
         """
         with self.locked(deadline):
             self.read(lambda: self._open_line(deadline), deadline)
@@ -114,7 +114,7 @@ class Session(Generic[AnyLine]):
 
     @contextmanager
     def locked(self, deadline: Deadline) -> Iterator[None]:
-        """Keep the instrument to this thread, whether its line is open or not."""
+        """Lock the instrument for this thread, whether its line is open or not."""
         if not self._lock.acquire(timeout=deadline.left):
             raise NoReply(self.instrument, "was busy with another exchange all the time")
         try:
@@ -124,9 +124,9 @@ class Session(Generic[AnyLine]):
 
     @contextmanager
     def exchange(self, deadline: Deadline) -> Iterator[AnyLine]:
-        """Lend the line for one exchange; its answer is received and understood inside.
+        """Provide the line for one exchange; its answer is received and parsed inside the block.
 
-        Anything but success or Rejected closes the line.
+        Any error except Rejected closes the line.
         """
         with self.locked(deadline):
             line = self._open_line(deadline)
@@ -140,7 +140,7 @@ class Session(Generic[AnyLine]):
                 raise
 
     def query(self, ask: Callable[[AnyLine], Answer], deadline: Deadline) -> Answer:
-        """Return what `ask` returns for the line of one exchange; ask once more as `read` does."""
+        """Return the result of `ask` for the line of one exchange; retry once as `read` does."""
 
         def once() -> Answer:
             with self.exchange(deadline) as line:
@@ -149,9 +149,10 @@ class Session(Generic[AnyLine]):
         return self.read(once, deadline)
 
     def read(self, ask: Callable[[], Answer], deadline: Deadline) -> Answer:
-        """Return what `ask` returns; ask once more, on a fresh line, when the line failed it.
+        """Return the result of `ask`; call it once more, on a new line, when the line failed.
 
-        For reads only: a command that changes something is never repeated. The tracer hears of it.
+        For reads only: a command that changes something is never repeated. A retry is noted in the
+        transcript.
         """
         try:
             return ask()
@@ -163,7 +164,7 @@ class Session(Generic[AnyLine]):
             return ask()
 
     def require_quiet(self, line: AnyLine) -> None:
-        """Raise Garbled when a line in use holds unsolicited bytes: they would be mistaken."""
+        """Raise Garbled when an open line holds unsolicited bytes, which are no answer."""
         if not line.quiet():
             raise Garbled(self.instrument, "said more than it was asked, or hung up")
 
@@ -172,9 +173,9 @@ class Session(Generic[AnyLine]):
         self.tracer("note", words.encode())
 
     def close(self) -> None:
-        """Close the line; safe to call twice. The next exchange opens a fresh one.
+        """Close the line; safe to call twice. The next exchange opens a new one.
 
-        One on which another thread still waits is left to that thread.
+        A line on which another thread still waits is closed by that thread.
         """
         if not self._lock.acquire(timeout=_CLOSING):
             return
@@ -214,9 +215,9 @@ class Session(Generic[AnyLine]):
 
 
 class Dialect(ABC, Generic[AnyLine]):
-    """A language that is spoken over a session with the instrument at an endpoint.
+    """A protocol over a session with the instrument at an endpoint.
 
-    `open_line` opens a fresh line, which `_greet` then greets.
+    `open_line` opens a new line; `_greet` then logs in and checks the identity.
     """
 
     def __init__(self, endpoint: Endpoint, open_line: Callable[[Deadline], AnyLine]) -> None:
@@ -229,10 +230,10 @@ class Dialect(ABC, Generic[AnyLine]):
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
+        """Lock the instrument for several exchanges in a row."""
         return self._session.held(deadline)
 
     def note(self, words: str) -> None:
@@ -259,7 +260,7 @@ class Dialect(ABC, Generic[AnyLine]):
 
 
 class TransportDialect(Dialect[Transport]):
-    """A dialect whose bytes are in the transcript as they are on the line."""
+    """A dialect whose transcript has the bytes exactly as they are sent and received."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint, endpoint.opener())
@@ -275,5 +276,5 @@ class TransportDialect(Dialect[Transport]):
 
 
 def shortened(error: Exception) -> str:
-    """Return what an error says of an answer, as a message may repeat it."""
+    """Return the text of an error about an answer, shortened for a message."""
     return excerpt(str(error), LONGEST_ANSWER)

@@ -9,9 +9,9 @@ from testbed_drivers.dialects.far_end import FarEnd
 
 
 class TextFarEnd(FarEnd):
-    """An instrument that answers lines; its clients share its state.
+    """An instrument that answers lines of text; its clients share its state.
 
-    Each answer stands between `before` and `end`.
+    Each answer is sent between `before` and `end`.
     """
 
     before = b""
@@ -28,7 +28,7 @@ class TextFarEnd(FarEnd):
         """Carry out one line, under `lock`; return its answer, an empty string for none."""
 
     def execute(self, line: str) -> bytes:
-        """Carry out one line; return its answer as it goes on the connection, or nothing."""
+        """Execute one line; return its answer as bytes to send, or nothing."""
         with self.lock:
             text = self._carry_out(line)
         return self.before + text.encode("ascii") + self.end if text else b""

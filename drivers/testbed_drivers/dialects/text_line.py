@@ -11,7 +11,7 @@ from testbed_drivers.transports.base import Endpoint
 
 
 class TextLine(MessageDialect[str]):
-    """Speak lines of text; `ends` are the terminators of what we write and of what we read."""
+    """Exchanges lines of text; `ends` are the line terminators for writing and for reading."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The TL1 dialect, host side: a login on each fresh line, commands that travel together, refusals.
+"""The TL1 dialect, host side: login on each new line, several commands at once, refusals.
 
-A refusal is an answer, not an error of the line: of several commands, each has its own. What would
-end circuits of others is never sent.
+A refusal is an answer, not an error of the line: each of several commands has its own. Commands
+that could remove circuits of other clients are never sent.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Answer = TypeVar("Answer")
 
 
 class Tl1(Dialect[Tl1Line]):
-    """Speak TL1 over a session.
+    """Exchanges TL1 commands over a session.
 
-    `options` log in on each fresh line. `identity_query` are the queries that tell the
-    identity, and `identity` parses their rows. The `answer_timeout` of the endpoint is the longest
-    silence on a query: each block and acknowledgement of its reply starts it anew.
+    `options` has the login for each new line. `identity_query` has the queries for the identity,
+    and `identity` parses their rows. The `answer_timeout` of the endpoint is the longest silence on
+    a query: each block and acknowledgement of its reply restarts it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Tl1(Dialect[Tl1Line]):
         self._tags = cycle(range(1, _TAGS + 1))
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._serial.check(self.query(self._identity_query, self._identity, deadline))
 
     def query(
@@ -64,9 +64,9 @@ class Tl1(Dialect[Tl1Line]):
         parse: Callable[[Sequence[Rows]], Answer],
         deadline: Deadline,
     ) -> Answer:
-        """Return what `parse` makes of the rows that each query brought.
+        """Return the result of `parse` for the rows that each query returned.
 
-        `parse` raises ValueError for what they cannot be. Raise Rejected when a query is refused.
+        `parse` raises ValueError for invalid rows. Raise Rejected when a query is refused.
         """
         for query in queries:
             self._refuse_denied(query)
@@ -77,7 +77,7 @@ class Tl1(Dialect[Tl1Line]):
         return self._session.query(ask, deadline)
 
     def execute(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
-        """Send commands and return the reply to each, refusals among them.
+        """Send commands and return the reply to each, including refusals.
 
         One that was refused because the login had ended was not carried out; it is sent again
         after a new login, once.
@@ -98,7 +98,7 @@ class Tl1(Dialect[Tl1Line]):
     def refused(
         self, orders: Sequence[tuple[Request, Iterable[int]]], deadline: Deadline
     ) -> dict[int, str]:
-        """Send orders, each about some ports; return why not, by port, where one was refused."""
+        """Send orders, each for some ports; return the reasons of refusals by port."""
         replies = self.execute([request for request, _ in orders], deadline)
         return {
             port: words

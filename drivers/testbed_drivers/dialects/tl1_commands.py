@@ -1,6 +1,6 @@
-"""The grammar of TL1, device side: commands as they arrive. Pure.
+"""The grammar of TL1, device side: parse commands as they arrive; pure functions.
 
-Grammar: TL1 as Telcordia GR-831 has it, as far as it is described in public.
+Source: Telcordia GR-831, as far as it is described in public.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; `blocks` are what follows the correlation tag: general block, then payload."""
+    """One command; `blocks` come after the correlation tag: general block, then payload."""
 
     verb: str
     target: str = ""
@@ -21,7 +21,7 @@ class Command:
     blocks: tuple[str, ...] = ()
 
     def block(self, number: int) -> str:
-        """Return a block, empty when it was left out."""
+        """Return a block by number, empty when it was left out."""
         return self.blocks[number] if number < len(self.blocks) else ""
 
     def __str__(self) -> str:
@@ -30,13 +30,13 @@ class Command:
 
 
 def command_end(data: bytes) -> int:
-    """Cut off the first whole command of a host, in the sense of `Cut`."""
+    """Return the length of the first complete command from a host, or 0 (a `Cut`)."""
     match = _COMMAND.match(data)
     return match.end() if match else 0
 
 
 def command(data: bytes) -> Command:
-    """Return a command that arrived; what it left out is empty."""
+    """Parse a received command; missing parts are empty."""
     text = data.decode("ascii", "replace").strip().removesuffix(";")
     fields = _fields(text, ":")
     verb, target, aid, ctag = (part.strip() for part in [*fields, "", "", ""][:4])
@@ -44,7 +44,7 @@ def command(data: bytes) -> Command:
 
 
 def unlisted(text: str) -> list[int]:
-    """Return the ports of a list such as `1&2&&5`, ranges written out; ValueError for another."""
+    """Parse a list of ports such as `1&2&&5` with its ranges; ValueError for anything else."""
     if not _LIST.fullmatch(text):
         raise ValueError(f"{text!r} is not a list of ports")
     return list(_expanded(text))

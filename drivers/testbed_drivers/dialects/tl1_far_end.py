@@ -1,8 +1,8 @@
-"""The TL1 dialect, device side: a login, correlation tags, refusals with codes, long replies.
+"""The TL1 dialect, device side: login, correlation tags, refusals with codes, long replies.
 
-Behaviour: nothing but a login is done before the login; a reply repeats the tag of its command; a
-refusal is a code and a comment; a long reply comes in blocks, each with the header; a client
-that sends nothing for an hour is logged out. Which codes a box uses is known only from the box.
+Behaviour: commands before the login are refused; a reply repeats the tag of its command; a refusal
+is a code and a comment; a long reply comes in blocks, each with the header; a client that sends
+nothing for an hour is logged out. Which codes a device uses is known only from the device.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Handler = Callable[[Command], Sequence[str]]
 
 
 class Denied(Exception):
-    """Report that a command was refused, with a TL1 error code and a comment."""
+    """A refused command, with a TL1 error code and a comment."""
 
     def __init__(self, code: str, comment: str) -> None:
         super().__init__(comment)
@@ -48,10 +48,10 @@ class Denied(Exception):
 
 
 class Tl1FarEnd(FarEnd):
-    """An instrument that answers TL1; its clients share its state and log in each on its own.
+    """An instrument with a TL1 interface; its clients share its state and log in separately.
 
-    `name` is what it calls itself in every header, `table` maps verbs to handlers, which run one
-    at a time, under `lock`. `accounts` are the passwords of users.
+    `name` is the device name in every header, `table` maps verbs to handlers, which run one at a
+    time, under `lock`. `accounts` are the passwords of users.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Tl1FarEnd(FarEnd):
         return session
 
     def execute(self, session: Tl1Session, request: Command) -> bytes:
-        """Carry out one command of a client; return its reply."""
+        """Execute one command of a client; return its reply."""
         with self.lock:
             try:
                 rows = [f'"{_escaped(row)}"' for row in self._carried_out(session, request)]
@@ -90,7 +90,7 @@ class Tl1FarEnd(FarEnd):
                 return self._reply(request.ctag or "0", "DENY", rows)
 
     def alarm(self) -> bytes:
-        """Return an autonomous message, with every character that ends a message."""
+        """Return an autonomous message (alarm) with every character that could end a message."""
         rows = ['"1.1.1>2.1.1:LOS,TC;<"']
         return self._framed(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
 
@@ -150,7 +150,7 @@ class Tl1FarEnd(FarEnd):
 
 
 class Tl1Session:
-    """One client's line: bytes to commands, and replies back."""
+    """One client's connection: parses commands from bytes, and sends replies."""
 
     def __init__(self, far_end: Tl1FarEnd, connection: ClientConnection) -> None:
         self.user = ""
@@ -161,7 +161,7 @@ class Tl1Session:
         self._begun = b""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; a command ends with `;`."""
+        """Receive bytes in any pieces; a command ends with `;`."""
         self._begun += data
         while end := command_end(self._begun):
             line, self._begun = self._begun[:end], self._begun[end:]
@@ -194,7 +194,7 @@ _SESSION_VERBS = {
 
 
 def account(user: str, password: Secret | None) -> dict[str, str]:
-    """Return the one account that a lab file names; none when it names no user."""
+    """Return the account that a lab file names as a mapping; empty when it names no user."""
     return {user: password.reveal() if password else ""} if user else {}
 
 

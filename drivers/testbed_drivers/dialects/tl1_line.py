@@ -1,8 +1,8 @@
-"""One line on which TL1 is spoken: every reply paired with its request by its tag.
+"""One TL1 connection, host side: each reply is matched to its request by the correlation tag.
 
-What a switch says of its own accord may come at any moment, a slow command is acknowledged first
-and a long reply comes in blocks. So a reply is never "what comes next": whole replies are handed
-out to the tags that are awaited, and everything else is written into the transcript.
+Autonomous messages of a switch may come at any time, a slow command is acknowledged first and a
+long reply comes in blocks. So the next message need not be the reply: complete replies are returned
+for the awaited tags, and all else is only written into the transcript.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALARM_SECONDS = 0.1
 
 
 class Tl1Line:
-    """One line on which whole messages come; ValueError for what TL1 does not allow."""
+    """A connection that delivers complete messages; ValueError for invalid TL1."""
 
     def __init__(self, transport: Transport, tracer: Tracer) -> None:
         self._transport = transport
@@ -34,14 +34,14 @@ class Tl1Line:
         self._begun: dict[str, Reply] = {}
 
     def send(self, text: str, shown: str, deadline: Deadline) -> None:
-        """Send commands; the transcript has them as `shown`."""
+        """Send commands; the transcript records them as `shown`."""
         self._tracer("send", shown.encode("ascii"))
         self._transport.send(text.encode("ascii"), deadline)
 
     def reply(self, awaited: Container[str], deadline: Deadline, silence: float) -> Reply:
-        """Return the next whole reply to one of the tags that are awaited.
+        """Return the next complete reply to one of the awaited tags.
 
-        Raise NoReply after `silence` seconds without a sign that one of them is worked on.
+        Raise NoReply after `silence` seconds without a block or acknowledgement for any of them.
         """
         limit = deadline.within(silence)
         while True:
@@ -60,7 +60,7 @@ class Tl1Line:
                 return Reply(incoming.ctag, incoming.code)
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up, with nothing but alarms to be read."""
+        """Return whether the idle line is up, with no unread bytes except alarms."""
         limit = Deadline.after(_ALARM_SECONDS)
         while not self._transport.quiet():
             try:

@@ -1,8 +1,8 @@
-"""The grammar of TL1, host side: requests, replies, acknowledgements, alarms. Pure.
+"""The grammar of TL1, host side: requests, replies, acknowledgements, alarms; pure functions.
 
-Grammar: TL1 as Telcordia GR-831 has it, as far as it is described in public. A message ends with
-`;` (the last), `>` (more blocks follow) or `<` (an acknowledgement), but names such as
-`1.1.1>2.1.1` hold these characters too, inside quotes.
+Source: Telcordia GR-831, as far as it is described in public. A message ends with `;` (the last),
+`>` (more blocks follow) or `<` (an acknowledgement), but names such as `1.1.1>2.1.1` hold these
+characters too, inside quotes.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _LONGEST = 65536
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One command; `blocks` are what follows the correlation tag: general block, then payload."""
+    """One command; `blocks` come after the correlation tag: general block, then payload."""
 
     verb: str
     aid: str = ""
     blocks: tuple[str, ...] = ()
 
     def text(self, ctag: str) -> str:
-        """Return the command as it is sent, with an empty target."""
+        """Return the text of the command to send, with an empty target."""
         return ":".join((self.verb, "", self.aid, ctag, *self.blocks)) + ";"
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What is said before the reply: `IP` in progress, `OK`; or instead of it: `NG`, `RL`, `NA`."""
+    """A message before the reply (`IP` in progress, `OK`) or instead of it (`NG`, `RL`, `NA`)."""
 
     code: str
     ctag: str
@@ -63,7 +63,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An autonomous message: no request asked for it."""
+    """An autonomous message, which is not the answer to a request."""
 
     severity: str
     words: str
@@ -71,7 +71,7 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to one request, or a block of it when `more` of it follows."""
+    """The reply to one request, or a block of it when `more` blocks follow."""
 
     ctag: str
     status: str
@@ -81,23 +81,23 @@ class Reply:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """Return the quoted lines without their quotes; raise ValueError for any other line."""
+        """Return the quoted lines of the reply without quotes; ValueError for any other line."""
         return tuple(_unquoted(line) for line in self.lines)
 
     @property
     def code(self) -> str:
-        """Return the code of a refusal, or an empty string."""
+        """Return the error code of a refusal, or an empty string."""
         if self.status in MEANINGS:
             return self.status
         return next((line[:4] for line in self.lines if _CODE.match(line)), "")
 
     @property
     def words(self) -> str:
-        """Return what the device itself says of it."""
+        """Return the device's text of the refusal."""
         return " ".join((self.status, *self.lines, *self.comments))
 
     def then(self, block: Reply) -> Reply:
-        """Return this reply with its next block; the worse status of the two counts."""
+        """Return this reply joined with its next block; the worse status of the two counts."""
         fine = self.status in ("COMPLD", "RTRV")
         status = block.status if fine else self.status
         lines, comments = self.lines + block.lines, self.comments + block.comments
@@ -108,19 +108,19 @@ Message = Acknowledgement | Alarm | Reply
 
 
 def message_end(data: bytes) -> int:
-    """Cut off the first whole message of a device, in the sense of `Cut`.
+    """Return the length of the first complete message from a device, or 0 (a `Cut`).
 
-    A string ends with its line even when its closing quote was lost.
+    A quoted string ends with its line even when the closing quote was lost.
     """
     match = _MESSAGE.match(data)
     return match.end() if match else 0
 
 
 def message(data: bytes) -> tuple[str, Message]:
-    """Return a message with what stands before it, which is none of TL1's, and may be a banner.
+    """Parse a message; also return the text before it, such as a banner.
 
-    Raise ValueError for what TL1 does not allow, as two messages in one. An autonomous
-    message may hold bytes that are not ASCII, as an alarm with a degree sign; they are spelled out.
+    Raise ValueError for invalid TL1, such as two messages in one. An autonomous message may have
+    bytes that are not ASCII, such as a degree sign; they are escaped.
     """
     text, end = data[:-1].decode("latin-1"), data[-1:]
     if end == b"<":
@@ -144,12 +144,12 @@ def message(data: bytes) -> tuple[str, Message]:
 
 
 def listed(items: Iterable[int]) -> str:
-    """Return ports as TL1 lists them: `1&2&5`."""
+    """Format ports as a TL1 list: `1&2&5`."""
     return "&".join(map(str, items))
 
 
 def keyed(text: str) -> dict[str, str]:
-    """Return `A=1,B=2` by key; a value goes on until the next key."""
+    """Parse `A=1,B=2` into a mapping; a value ends where the next key begins."""
     parts = (part.partition("=") for part in _BEFORE_KEY.split(text) if "=" in part)
     return {key.strip(): value for key, _, value in parts}
 

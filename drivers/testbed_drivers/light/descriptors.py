@@ -1,4 +1,4 @@
-"""Describe attenuators and power meters."""
+"""Descriptors of the drivers of attenuators and power meters."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from testbed_drivers.transports.options import LineOptions
 
 @dataclass(frozen=True, slots=True)
 class ScpiOptions(LineOptions):
-    """How an instrument is reached over SCPI."""
+    """Connection options of an instrument with a SCPI interface."""
 
     baud: int = 9600
     write_termination: str = "\n"
     read_termination: str = "\n"
 
     def ends(self) -> tuple[bytes, bytes]:
-        """Return what ends a line to the instrument, and a line from it."""
+        """Return the line terminators for sending to the instrument and for receiving from it."""
         return self.write_termination.encode("ascii"), self.read_termination.encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class AttenuatorOptions(ScpiOptions):
-    """How an attenuator is reached, and how long its filters may move."""
+    """Options of an attenuator: its connection, and how long its filters may move."""
 
     settle_max: Seconds = 1.0
     """Seconds after which an attenuation that reads otherwise will not come right."""
@@ -32,7 +32,7 @@ class AttenuatorOptions(ScpiOptions):
 
 @dataclass(frozen=True, slots=True)
 class MeterOptions(ScpiOptions):
-    """How a power meter is reached, and what it reads where there is no light."""
+    """Options of a power meter: its connection, and its reading when there is no light."""
 
     floor: PowerLevel = -60.0
     """A reading of this or less is no light."""

@@ -1,7 +1,7 @@
 """Driver for Keysight (Agilent, HP) variable optical attenuators, over their SCPI.
 
-Commands used and their evidence: drivers/README.md. Filters take their time, so an attenuation is
-read back until it is what was told.
+Commands used and their evidence: drivers/README.md. Filters move slowly, so the attenuation is read
+back until it has the commanded value.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ TOLERANCE = 0.05
 
 
 class Range(NamedTuple):
-    """What a channel can be set to, in dB."""
+    """The range of attenuation of a channel, in dB."""
 
     least: float
     most: float
 
 
 class KeysightVoa(ScpiChannels[AttenuatorOptions]):
-    """A Keysight attenuator; an `Attenuator`."""
+    """Driver of a Keysight attenuator; an `Attenuator`."""
 
     _ranges: dict[int, Range] | None = None
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check the identity and read what each channel can be set to."""
+        """Open the line, check the identity and read the range of each channel."""
         identity = super().open(deadline)
         self._ranges = {
             channel: self._scpi.query(
@@ -47,12 +47,12 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
         return identity
 
     def attenuation(self, channel: int, deadline: Deadline) -> float:
-        """Read back what a channel takes from the light, in dB; its shutter does not count."""
+        """Read back the attenuation of a channel in dB; its shutter does not count."""
         self._check(channel)
         return self._scpi.query(f":INP{channel}:ATT?", float, deadline)
 
     def attenuate(self, channel: int, decibels: float, deadline: Deadline) -> float:
-        """Let a channel take that much from the light and return what then reads back, in dB."""
+        """Set the attenuation of a channel and return the read-back, in dB."""
         self._check_range(channel, decibels)
         budget = deadline.within(SET_SECONDS)
         with self._scpi.held(budget):
@@ -65,7 +65,7 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
         return self._scpi.query(f":OUTP{channel}?", _switched_on, deadline)
 
     def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
-        """Open or close the shutter of a channel and return when it reads back so."""
+        """Open or close the shutter of a channel and return when the read-back confirms it."""
         self._check(channel)
         budget = deadline.within(SET_SECONDS)
         with self._scpi.held(budget):

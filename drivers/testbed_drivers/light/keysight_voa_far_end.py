@@ -1,7 +1,7 @@
-"""A Keysight attenuator, device side: filters that move, shutters that do not, and its SCPI.
+"""A simulated Keysight attenuator: moving filters, shutters, and its SCPI.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: channels take
-0 to 45 dB, start with 0 dB and open shutters, and read back where their filters are.
+Assumptions beyond public documents are listed in drivers/README.md: attenuation from 0 to 45 dB, 0
+dB and open shutters at the start, and a read-back that follows the moving filter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = {"MINimum": 0.0, "MAXimum": _MOST, "DEFault": 0.0}
 
 
 class Filter:
-    """One channel: where its filter is on the way to where it was told, and its shutter."""
+    """One channel: the present and the target position of its filter, and its shutter."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -34,12 +34,12 @@ class Filter:
 
     @property
     def loss(self) -> float:
-        """Return what is lost on the way through, in dB."""
+        """Return the present loss of the channel in dB."""
         return self.at + (0.0 if self.is_open else BLOCKED)
 
 
 class KeysightVoaFarEnd(ScpiFarEnd):
-    """A Keysight attenuator at a site."""
+    """A simulated Keysight attenuator."""
 
     def __init__(self, site: AttenuatorSite, options: AttenuatorOptions | None = None) -> None:
         options = options or AttenuatorOptions()

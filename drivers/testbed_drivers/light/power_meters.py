@@ -1,7 +1,7 @@
-"""Drivers for optical power meters that speak SCPI.
+"""Drivers for optical power meters with a SCPI interface.
 
-Nothing on the meter is changed: it measures at the wavelength and in the unit that it is set to,
-and the unit is asked for on the line of each reading. Evidence: drivers/README.md.
+No setting of the meter is changed: it measures at its present wavelength and in its present unit,
+and each reading is queried together with its unit. Evidence: drivers/README.md.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ _BEYOND_MEASURE = 1e30
 
 
 class ScpiMeter(ScpiChannels[MeterOptions]):
-    """A power meter; a `PowerMeter` without the words of its family."""
+    """The base of power meters; subclasses add the commands of their family."""
 
     def _measured(self, unit_and_power: str, deadline: Deadline) -> Reading:
         return self._scpi.query(unit_and_power, partial(_level, self._options.floor), deadline)
 
 
 class KeysightMeter(ScpiMeter):
-    """A Keysight (Agilent) power meter with one channel or more."""
+    """Driver of a Keysight (Agilent) power meter with one or more channels."""
 
     def power(self, channel: int, deadline: Deadline) -> Reading:
-        """Measure now: a level, or that the meter sees no light."""
+        """Measure the optical power of a channel now: a level, or no light."""
         self._check(channel)
         return self._measured(f":SENS{channel}:POW:UNIT?;:READ{channel}:POW?", deadline)
 
     def wavelength(self, channel: int, deadline: Deadline) -> float:
-        """Return the wavelength in nm for which a channel's readings are right."""
+        """Return the wavelength in nm for which a channel is calibrated."""
         self._check(channel)
         metres = self._scpi.query(f":SENS{channel}:POW:WAV?", float, deadline)
         return metres * 1e9
 
 
 class ThorlabsMeter(ScpiMeter):
-    """A Thorlabs PM100 power meter; its one channel is 1."""
+    """Driver of a Thorlabs PM100 power meter; its only channel is 1."""
 
     def power(self, channel: int, deadline: Deadline) -> Reading:
-        """Measure now: a level, or that the meter sees no light."""
+        """Measure the optical power now: a level, or no light."""
         self._check(channel)
         return self._measured("SENS:POW:UNIT?;:MEAS:POW?", deadline)
 
     def wavelength(self, channel: int, deadline: Deadline) -> float:
-        """Return the wavelength in nm for which the readings are right."""
+        """Return the wavelength in nm for which the meter is calibrated."""
         self._check(channel)
         return self._scpi.query("SENS:CORR:WAV?", float, deadline)
 

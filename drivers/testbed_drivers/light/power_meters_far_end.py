@@ -1,7 +1,7 @@
-"""Optical power meters, device side: detectors with noise and a floor, and their SCPI.
+"""Simulated optical power meters: detectors with noise and a noise floor, and their SCPI.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: a detector
-without light reads a level just below the floor, and a new twin is set to dBm and 1310 nm.
+Assumptions beyond public documents are listed in drivers/README.md: a detector without light reads
+a level just below the floor, and a new twin is set to dBm and 1310 nm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNITS = {"DBM": "DBM", "0": "DBM", "W": "W", "WATT": "W", "1": "W"}
 
 
 class MeterFarEnd(ScpiFarEnd):
-    """Detectors at a site; each has a unit and a wavelength of its own."""
+    """The detectors of a simulated power meter; each has its own unit and wavelength."""
 
     def __init__(
         self, identity: str, table: Mapping[str, Handler], site: MeterSite, options: MeterOptions
@@ -57,7 +57,7 @@ class MeterFarEnd(ScpiFarEnd):
 
 
 class KeysightMeterFarEnd(MeterFarEnd):
-    """A Keysight power meter at a site."""
+    """A simulated Keysight power meter."""
 
     def __init__(self, site: MeterSite, options: MeterOptions | None = None) -> None:
         table = self._by_channel(site.channels, self._commands)
@@ -79,7 +79,7 @@ class KeysightMeterFarEnd(MeterFarEnd):
 
 
 class ThorlabsMeterFarEnd(MeterFarEnd):
-    """A Thorlabs PM100 at a site; its one channel is 1."""
+    """A simulated Thorlabs PM100; its only channel is 1."""
 
     def __init__(self, site: MeterSite, options: MeterOptions | None = None) -> None:
         if site.channels != {1}:

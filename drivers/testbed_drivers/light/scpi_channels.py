@@ -1,4 +1,4 @@
-"""What drivers of instruments with numbered channels do alike: attenuators and power meters."""
+"""The base of drivers for instruments with numbered channels: attenuators and power meters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyOptions = TypeVar("AnyOptions", bound=ScpiOptions)
 
 
 class ScpiChannels(Generic[AnyOptions]):
-    """An instrument with channels, over SCPI; `dial` replaces the way its line is opened.
+    """An instrument with numbered channels and a SCPI interface.
 
     `channels` are those that the lab file lets it use.
     """
@@ -45,11 +45,11 @@ class ScpiChannels(Generic[AnyOptions]):
         return self.identify(deadline)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._scpi.identify(deadline)
 
     def close(self) -> None:
-        """Close the line; safe to call twice. Leaves the channels as they are."""
+        """Close the line and change nothing on the channels; safe to call twice."""
         self._scpi.close()
 
     def _check(self, channel: int) -> None:

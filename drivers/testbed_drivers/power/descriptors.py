@@ -1,4 +1,4 @@
-"""Describe power units and management controllers."""
+"""Descriptors of the drivers of power units and management controllers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed_drivers.transports.options import Timeouts
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions(HttpOptions):
-    """How the web service of a management controller is reached; these are slow."""
+    """Options of a management controller (BMC): its web service, with long timeouts."""
 
     connect_timeout: Seconds = 5.0
     answer_timeout: Seconds = 10.0
@@ -20,7 +20,7 @@ class ControllerOptions(HttpOptions):
 
 @dataclass(frozen=True, slots=True)
 class RedfishOptions(ControllerOptions):
-    """How the web service of a rack power unit is reached, and how large the unit is."""
+    """Options of a rack power unit: its web service, and its number of outlets."""
 
     outlets: int = 0
     """How many outlets it has, whose ids are 1 to that; 0 where only the unit knows."""

@@ -1,7 +1,7 @@
-"""Drivers for power behind Redfish (DMTF DSP0266): outlets of a rack unit, hosts with a BMC.
+"""Drivers for power control by Redfish (DMTF DSP0266): rack power units, and hosts' BMCs.
 
-Both actions are known from the standard's schemas and from public drivers of other people; no box
-has confirmed ours yet.
+Both actions follow the standard's schemas and public drivers; these drivers were not yet tested
+with a real device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_POLL, _LONGEST_POLL = 0.005, 0.1
 
 
 class RedfishService(ABC):
-    """A `PowerUnit` whose outlets are resources of a Redfish service that have a `PowerState`."""
+    """A `PowerUnit` whose outlets are Redfish resources with a `PowerState`."""
 
     outlets = ""
     """Path of the collection that outlets are members of."""
@@ -57,21 +57,21 @@ class RedfishService(ABC):
         return self.identify(deadline)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._rest.identify(deadline)
 
     def is_on(self, outlet: str, deadline: Deadline) -> bool:
-        """Read back one outlet; one that is still changing counts as what it was before."""
+        """Read back whether one outlet is on; while it changes, its former state counts."""
         return _power_state(self._outlet(outlet, deadline)) in ("On", "PoweringOff")
 
     def turn(self, outlet: str, on: bool, deadline: Deadline) -> None:
-        """Switch one outlet; return when the service reads it back as switched."""
+        """Switch one outlet; return when the read-back confirms it."""
         with self._rest.held(deadline):
             self._order(outlet, on, deadline)
             self._poll_until(outlet, "On" if on else "Off", deadline)
 
     def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all outlets as they are."""
+        """Close the line without a change to outlets; safe to call twice."""
         self._rest.close()
 
     @abstractmethod
@@ -116,7 +116,7 @@ class RedfishService(ABC):
 
 
 class Redfish(RedfishService):
-    """A rack power unit, by the ids of its outlets (schemas RackPDU and Outlet)."""
+    """A rack power unit; outlets are named by their ids (schemas RackPDU and Outlet)."""
 
     outlets = f"{UNITS}/1/Outlets"
     noun = "outlet"
@@ -136,9 +136,9 @@ class Redfish(RedfishService):
 
 
 class RedfishHost(RedfishService):
-    """A management controller, by the ids of the systems that it runs (schema ComputerSystem).
+    """A management controller; outlets are the ids of its systems (schema ComputerSystem).
 
-    Off is `ForceOff`, a power cut for everything but the controller itself.
+    Off is `ForceOff`, which cuts the power of all but the controller itself.
     """
 
     outlets = SYSTEMS

@@ -1,8 +1,8 @@
-"""Power behind Redfish, device side: a rack unit's outlets, or a controller's systems.
+"""Simulated Redfish services: the outlets of a rack power unit, or the systems of a BMC.
 
 Paths, properties and the error object follow DMTF's DSP0266 and its schemas RackPDU, Outlet,
-Manager and ComputerSystem; no box was seen to answer so. The service root needs no login,
-everything else does when the options name a user.
+Manager and ComputerSystem; this was not compared with a real device. The service root needs no
+login; other paths do when the options name a user.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Resources = dict[str, dict[str, Any]]
 
 
 class RedfishServiceFarEnd(RestFarEnd):
-    """Outlets at a site, as a Redfish service. It answers an action once `site.turn` has returned.
+    """The base of simulated Redfish services that switch outlets.
 
-    `outlets` is the path of the collection they are members of, `action` the last words of the
-    path that switches one.
+    `outlets` is the path of the collection of outlets, `action` the end of the path that switches
+    one.
     """
 
     public = frozenset({_ROOT})
@@ -109,7 +109,7 @@ class RedfishServiceFarEnd(RestFarEnd):
 
 
 class RedfishFarEnd(RedfishServiceFarEnd):
-    """A rack power unit at a site."""
+    """A simulated rack power unit."""
 
     outlets = f"{_UNIT}/Outlets"
     action = "Actions/Outlet.PowerControl"
@@ -134,7 +134,7 @@ class RedfishFarEnd(RedfishServiceFarEnd):
 
 
 class RedfishHostFarEnd(RedfishServiceFarEnd):
-    """A management controller at a site; every outlet of the site is the power of one system."""
+    """A simulated management controller; each outlet of the site is the power of one system."""
 
     outlets = f"{_ROOT}/Systems"
     action = "Actions/ComputerSystem.Reset"
@@ -164,5 +164,5 @@ class RedfishHostFarEnd(RedfishServiceFarEnd):
 
 
 def link(path: str) -> dict[str, str]:
-    """Return a reference to another resource."""
+    """Return a Redfish reference to another resource."""
     return {"@odata.id": path}

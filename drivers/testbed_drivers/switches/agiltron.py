@@ -1,8 +1,8 @@
 """Driver for Agiltron FF 1×N switches on a serial line.
 
 The common fibre is port 1, channel n is port n + 1. Frames are four bytes: `01 12 00 n` goes to a
-channel and is echoed, `01 11 00 00` asks, and the last byte of the answer is the channel. The box
-does not tell its identity. Evidence: drivers/README.md.
+channel and is echoed, `01 11 00 00` asks, and the last byte of the answer is the channel. The
+device has no identity query. Evidence: drivers/README.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ASK = b"\x01\x11\x00"
 
 
 class Agiltron(Selector[AgiltronOptions, Frames]):
-    """An Agiltron FF switch."""
+    """An Agiltron FF 1×N switch on a serial line."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Frames:
         endpoint.require_no_serial("an Agiltron FF")
@@ -29,7 +29,7 @@ class Agiltron(Selector[AgiltronOptions, Frames]):
         return Frames(endpoint, (ASK + b"\0", self._identity), length=4)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back the channel."""
+        """Read back the channel of the switch."""
         return self._dialect.query(ASK + b"\0", self._asked, deadline)
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:

@@ -1,7 +1,7 @@
-"""An Agiltron FF 1×N switch, device side: one actuator and its frames.
+"""A simulated Agiltron FF 1×N switch: one actuator, and its frames.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: channel 1 after
-power comes, the channel last told as the answer, and silence after what it does not understand.
+Assumptions beyond public documents are listed in drivers/README.md: channel 1 after power-on, the
+last commanded channel as the answer, and no answer to an unknown frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ASK = b"\x01\x11\x00"
 
 
 class AgiltronFarEnd(FramesFarEnd):
-    """An Agiltron FF switch at a site."""
+    """A simulated Agiltron FF switch."""
 
     length = 4
 

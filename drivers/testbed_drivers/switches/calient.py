@@ -1,10 +1,10 @@
 """Driver for Calient S-series 3D MEMS switches, over their TL1.
 
-Every port is a pair of fibres: light enters port n of the switch at our n and leaves it at our
-N + n, in the order of the names shelf.slot.port. Circuits are made one-way and named `src>dst`.
-Commands used and their evidence: drivers/README.md.
+Every port is a pair of fibres: the testbed numbers its ingress n and its egress N + n, in the order
+of the names shelf.slot.port. Circuits are made one-way and named `src>dst`. Commands used and their
+evidence: drivers/README.md.
 
-A circuit is defined (ENT), put in service (ACT), and in order once it reads IS/IS/OK; until then
+A circuit is defined (ENT), put in service (ACT), and steady once it reads IS/IS/OK; until then
 `unsteady` names it, and the verification of a change waits for that, as with every other family.
 """
 
@@ -30,7 +30,7 @@ from testbed_drivers.transports.base import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """One cross-connect of the switch, by its own names, and what it connects in our numbers."""
+    """One cross-connect by the switch's names, and the ports that it connects by our numbers."""
 
     name: str
     group: str
@@ -41,16 +41,16 @@ class Circuit:
 
     @property
     def in_service(self) -> bool:
-        """Tell whether it was activated; one that is only defined carries no light."""
+        """Return whether the circuit was activated; one that is only defined carries no light."""
         return not self.status.startswith("UMA/")
 
     @property
     def trouble(self) -> str:
-        """Return why it is not in order, or an empty string."""
+        """Return why the circuit is not steady, or an empty string."""
         return trouble(self.status)
 
     def order(self, verb: str) -> Request:
-        """Return the command that defines, activates, cancels or deletes it."""
+        """Return the command that defines, activates, cancels or deletes the circuit."""
         payload = {
             "ENT-CRS": f"{self.group},1WAY",
             "ACT-CRS": f"{self.name},{self.group}",
@@ -59,7 +59,7 @@ class Circuit:
 
 
 class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
-    """A Calient switch."""
+    """Driver of a Calient switch with TL1."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Tl1:
         self._names = self._options.port_names()
@@ -69,16 +69,16 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
         return Tl1(endpoint, self._options, (Request("RTRV-NE"),), _identity)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect in service, ours or not."""
+        """Read back every cross-connect in service, including those of other clients."""
         return {i: e for circuit in self._in_service(deadline) for i, e in circuit.pairs}
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connects that are not in order, in the switch's words."""
+        """Return the cross-connects that are not steady, with the switch's status text."""
         circuits = [circuit for circuit in self._in_service(deadline) if circuit.trouble]
         return {i: circuit.trouble for circuit in circuits for i, _ in circuit.pairs}
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports; every port of this switch has monitors."""
+        """Measure the optical power at ports; every port of this switch has a monitor."""
         others = dict.fromkeys(ports, NOT_MEASURED)
         known = self.capabilities.monitored & others.keys()
         wanted = [(port, *divmod(port - 1, len(self._names))) for port in sorted(known)]

@@ -1,6 +1,6 @@
-"""A Calient S-series switch, device side: circuits that are defined, then put in service; its TL1.
+"""A simulated Calient S-series switch: circuits are defined, then put in service; its TL1.
 
-What the public record leaves open is decided here, and listed in drivers/README.md.
+Assumptions beyond public documents are listed in drivers/README.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name n
 
 @dataclass(slots=True)
 class Circuit:
-    """One cross-connect as the switch remembers it; `pairs` are numbers of the box inside."""
+    """One cross-connect stored in the switch; `pairs` are internal port numbers."""
 
     name: str
     group: str
@@ -32,17 +32,17 @@ class Circuit:
     active: bool = False
 
     def meets(self, other: Circuit) -> bool:
-        """Tell whether two circuits have a fibre in common; only some boxes accept such a pair."""
+        """Return whether two circuits have a fibre in common; some devices accept such a pair."""
         return not self.ends.isdisjoint(other.ends)
 
     @property
     def ends(self) -> set[int]:
-        """Return the fibres that it joins."""
+        """Return the fibres that the circuit joins."""
         return {*self.pairs, *self.pairs.values()}
 
 
 class CalientFarEnd(Tl1FarEnd):
-    """A Calient switch at a site; it comes back with its circuits after a loss of power."""
+    """A simulated Calient switch, which keeps its circuits over a loss of power."""
 
     def __init__(self, site: SwitchSite, options: CalientOptions | None = None) -> None:
         options = options or CalientOptions()

@@ -1,8 +1,8 @@
-"""The ports and circuits of a Calient switch by number and by name, and what its states mean.
+"""The ports and circuits of a Calient switch by number and name, and its status words.
 
-Every port `shelf.slot.port` has two fibres: number k is where light enters at the k-th port in the
-order of names, number N+k where light leaves there. A circuit is named `1.1.1>2.1.1` one way and
-`1.1.1-2.1.1` both ways.
+Every port `shelf.slot.port` has two fibres: number k is the ingress of the k-th port in the order
+of names, number N+k its egress. A circuit is named `1.1.1>2.1.1` one way and `1.1.1-2.1.1` both
+ways.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}
 
 
 class PortNames:
-    """Names and numbers of one switch's ports; ValueError for one that it does not have."""
+    """The names and numbers of one switch's ports; ValueError for an unknown port."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = sorted(names, key=_place)
@@ -31,7 +31,7 @@ class PortNames:
 
     @classmethod
     def first(cls, count: int) -> PortNames:
-        """Return the names of a switch with so many ports."""
+        """Return the names for a switch with `count` ports."""
         shelves, slots, ports = (range(1, most + 1) for most in (SHELVES, SLOTS, PORTS))
         names = [".".join(map(str, place)) for place in product(shelves, slots, ports)]
         if count > len(names):
@@ -42,15 +42,15 @@ class PortNames:
         return len(self._names)
 
     def name(self, number: int) -> str:
-        """Return the name of the port that a fibre belongs to."""
+        """Return the name of the port to which a fibre belongs."""
         return self._names[(number - 1) % len(self._names)]
 
     def circuit(self, ingress: int, egress: int) -> str:
-        """Return the name of a circuit one way."""
+        """Return the name of a one-way circuit."""
         return f"{self.name(ingress)}>{self.name(egress)}"
 
     def pairs(self, circuit: str) -> State:
-        """Return what a circuit connects, one way or both."""
+        """Return the pairs of fibres that a circuit connects, one way or both."""
         for arrow in (">", "-"):
             first, found, last = circuit.partition(arrow)
             if found:
@@ -69,7 +69,7 @@ class PortNames:
 
 
 def capabilities_with(options: CalientOptions | CalientRestOptions, count: int) -> Capabilities:
-    """Return what a switch with so many ports can do; every fibre of it is monitored."""
+    """Return the capabilities of a switch with `count` ports; every fibre is monitored."""
     ingress, egress = sides(count, count)
     return capabilities_of(
         options,
@@ -81,12 +81,12 @@ def capabilities_with(options: CalientOptions | CalientRestOptions, count: int) 
 
 
 def level(decibels: float | None) -> str:
-    """Return a level or a loss as the switch writes it."""
+    """Format a power level or a loss as the switch does."""
     return "NONE" if decibels is None else f"{decibels:.2f}"
 
 
 def trouble(status: str) -> str:
-    """Return why a circuit is not in order, or an empty string.
+    """Return why a circuit is not steady, or an empty string.
 
     `status` are its administrative, operational and capability states, as `IS/IS/OK`.
     """

@@ -1,7 +1,7 @@
-"""Driver for Calient S-series and Edge640 MEMS switches, over their REST.
+"""Driver for Calient S-series and Edge640 MEMS switches with their REST interface.
 
-Circuits are made one way and named by their ends. What HTTP calls a success is none: every circuit
-of a list has a status of its own. Paths used and their evidence: drivers/README.md.
+Circuits are made one way and named by their ends. A success status of HTTP is not sufficient: every
+circuit of a list has a status of its own. Paths used and their evidence: drivers/README.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CIRCUITS = "/rest/crossconnects/?id="
 LIST = f"{CIRCUITS}list"
 PORTS = "/rest/ports/?id=summary"
 DENIED = re.compile(r"(?i).*[?&]id=deleteall\b.*")
-"""What ends the circuits of everybody."""
+"""Requests that remove the circuits of all clients."""
 CIRCUITS_PER_ORDER = 64
 """The longest list that is sent; the switch's own limit is not public."""
 
@@ -39,7 +39,7 @@ Order = tuple[dict[str, str], State]
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """One direction of a cross-connect: what it connects, how it is, the light at its ends."""
+    """One direction of a cross-connect: its ports, its status, the light at its ends."""
 
     circuit: str
     group: str
@@ -51,7 +51,7 @@ class Half:
 
 
 class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
-    """A Calient switch."""
+    """Driver of a Calient switch with REST."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Rest:
         self._names = PortNames(())
@@ -66,11 +66,11 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
         return Rest(endpoint, self._options, service)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not, in service or not."""
+        """Read back every cross-connect, also of other clients and out of service."""
         return {half.ingress: half.egress for half in self._halves(deadline)}
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connects that are not in order, in the switch's words."""
+        """Return the cross-connects that are not steady, with the switch's status text."""
         return {
             half.ingress: words
             for half in self._halves(deadline)
@@ -78,7 +78,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
         }
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports; it is listed for the ends of cross-connects only."""
+        """Measure the optical power at ports; only ends of cross-connects have values."""
         wanted = list(ports)
         known = self.capabilities.monitored
         others = {port: NOT_CONNECTED if port in known else NOT_MEASURED for port in wanted}

@@ -1,6 +1,6 @@
-"""A Calient switch, device side: its REST, with what drivers use of it.
+"""A simulated Calient switch with the part of its REST interface that drivers use.
 
-What the public record leaves open is decided here, and listed in drivers/README.md.
+Assumptions beyond public documents are listed in drivers/README.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Status = dict[str, dict[str, str]]
 
 
 class CalientRestFarEnd(RestFarEnd):
-    """A Calient switch at a site; it comes back with its circuits after a loss of power."""
+    """A simulated Calient switch, which keeps its circuits over a loss of power."""
 
     def __init__(self, site: SwitchSite, options: CalientRestOptions | None = None) -> None:
         self._names = PortNames.first(_ports_at(site))

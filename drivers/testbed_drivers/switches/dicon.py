@@ -1,7 +1,8 @@
 """Driver for DiCon 1×N MEMS modules on a serial line.
 
-The common fibre is port 1, channel n is port n + 1, channel 0 is dark. Setters are silent and the
-module has no error report, so each is followed by a query: drivers/README.md has the evidence.
+The common fibre is port 1, channel n is port n + 1, channel 0 is dark. Set commands have no answer
+and the module reports no errors, so each is followed by a query: drivers/README.md has the
+evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CHANNEL = re.compile(r"\d{1,3}")
 
 
 class Dicon(Selector[DiconOptions, TextLine]):
-    """A DiCon 1×N module."""
+    """Driver of a DiCon 1×N module."""
 
     def _new_dialect(self, endpoint: Endpoint) -> TextLine:
         self._expected = endpoint.serial
@@ -31,7 +32,7 @@ class Dicon(Selector[DiconOptions, TextLine]):
         return TextLine(endpoint, ("ID?", self._identity), ends=(b"\r", b"\n"))
 
     def state(self, deadline: Deadline) -> State:
-        """Read back the channel that the module was told."""
+        """Read back the channel that was commanded last."""
         return self._dialect.query("I1?", partial(_state, self.capabilities), deadline)
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:

@@ -1,8 +1,8 @@
-"""A DiCon 1×N module, device side: one mirror and its lines.
+"""A simulated DiCon 1×N module: one mirror, and its text lines.
 
-An answer comes after an empty line. What the public record leaves open is decided here, and listed
-in drivers/README.md: the form of `ID?` and of `CF?` beyond its second field, that `I1?` answers the
-channel last told even while the mirror moves, and silence after what it does not understand.
+An answer comes after an empty line. Assumptions beyond public documents are listed in
+drivers/README.md: the form of `ID?` and of `CF?` beyond its second field, that `I1?` answers the
+last commanded channel even while the mirror moves, and no answer to an unknown line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOVE = re.compile(r"I1 (\d+)")
 
 
 class DiconFarEnd(TextFarEnd):
-    """A DiCon 1×N module at a site; after power comes it is parked at channel 0."""
+    """A simulated DiCon 1×N module; after power-on it is parked at channel 0."""
 
     before = b"\n"
 

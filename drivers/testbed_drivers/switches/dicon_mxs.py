@@ -1,7 +1,7 @@
 """Driver for DiCon MXS-9100 matrix switches, over their SCPI.
 
-Inputs are ports 1..N, outputs N+1..N+M. `SCAN` moves an input wherever it was before, so what is
-there is read first. Commands used and their evidence: drivers/README.md.
+Inputs are ports 1..N, outputs N+1..N+M. `SCAN` moves an input even if it is in use, so the state is
+read first. Commands used and their evidence: drivers/README.md.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ STATUS_WORDS = (
 
 
 class DiconMxs(Selector[DiconMxsOptions, Scpi]):
-    """A DiCon MXS-9100."""
+    """Driver of a DiCon MXS-9100 matrix switch."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Scpi:
         return Scpi(endpoint, ends=(b"\r", b"\r"), denied=DENIED)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back where every input was told to go."""
+        """Read back the output to which every input was commanded."""
         inputs = sorted(self.capabilities.ingress)
         query = ";".join(f":ROUT{port}:SCAN?" for port in inputs)
         return self._dialect.query(query, partial(_state, self.capabilities), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return all cross-connects while the switch as a whole is anything but READY."""
+        """Return all cross-connects unless the status of the switch is READY."""
         word = self._dialect.query(":STAT?", _status, deadline)
         return {} if word == "READY" else dict.fromkeys(self.state(deadline), word)
 

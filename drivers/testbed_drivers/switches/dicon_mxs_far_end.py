@@ -1,8 +1,8 @@
-"""A DiCon MXS-9100, device side: mirrors and its SCPI.
+"""A simulated DiCon MXS-9100: mirrors, and its SCPI.
 
-Its error queue holds 8 and drops what comes when it is full. What the public pages leave open is
-decided here, and listed in drivers/README.md: `SCAN 0` is dark, an output in use is refused (-221),
-moves are accepted while others are under way.
+Its error queue holds 8 errors and drops newer ones when it is full. Assumptions beyond public
+documents are listed in drivers/README.md: `SCAN 0` is dark, an output in use is refused (-221),
+moves are accepted during other moves.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from testbed_drivers.switches.switch import sides
 
 
 class ShortErrorQueue(ErrorQueue):
-    """First in, first out; when full, the newest is lost without a trace."""
+    """A first-in, first-out queue; when it is full, newer errors are lost."""
 
     LENGTH = 8
 
     def put(self, number: int, words: str) -> None:
-        """Queue an error, unless it is full."""
+        """Add an error to the queue, unless it is full."""
         if not self.is_full:
             super().put(number, words)
 
@@ -34,7 +34,7 @@ FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name n
 
 
 class DiconMxsFarEnd(ScpiFarEnd):
-    """A DiCon MXS-9100 at a site; after power comes it is dark."""
+    """A simulated DiCon MXS-9100; after power-on it is dark."""
 
     def __init__(self, site: SwitchSite, options: DiconMxsOptions | None = None) -> None:
         self._inputs, self._outputs = (options or DiconMxsOptions()).size

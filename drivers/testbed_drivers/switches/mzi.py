@@ -1,4 +1,4 @@
-"""Driver for a generic 2×2 element (Mach-Zehnder interferometer), over a SCPI dialect of our own.
+"""Driver for a generic 2×2 element (Mach-Zehnder interferometer), with our own SCPI commands.
 
 Inputs are ports 1 and 2, outputs 3 and 4; BAR connects 1→3 and 2→4, CROSS 1→4 and 2→3. There is no
 standard for such elements: a controller can be built to speak this one. Commands:
@@ -22,7 +22,7 @@ _STATES: dict[str, State] = {"BAR": BAR, "CROSS": CROSS, "NONE": {}}
 
 
 class Mzi(Selector[MziOptions, Scpi]):
-    """One element; one that is made `beside` another shares the line of their controller."""
+    """Driver of one element; one made `beside` another shares the line of their controller."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Scpi:
         self._header = f":ROUT{self._options.element}:STAT"
@@ -31,7 +31,7 @@ class Mzi(Selector[MziOptions, Scpi]):
         return Scpi(endpoint, ends=(b"\n", b"\n"), denied=("*RST",))
 
     def state(self, deadline: Deadline) -> State:
-        """Read back the position; no cross-connect at all while the phase is between the two."""
+        """Read back the position; no cross-connect while the phase is between bar and cross."""
         return self._dialect.query(f"{self._header}?", _state, deadline)
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:

@@ -1,8 +1,8 @@
-"""A 2×2 Mach-Zehnder element, device side: a phase, the light that follows from it, and our SCPI.
+"""A simulated 2×2 Mach-Zehnder element: a phase, the light that results, and its SCPI.
 
 Between the arms lies a phase φ. Of the light at an input, sin²(φ/2) leaves at the bar output and
 the rest at the cross output, as far as the extinction ratio allows. Light of the other input at the
-same output is crosstalk: a receiver that hears both nearly alike understands neither.
+same output is crosstalk: a receiver that gets both with similar power can decode neither.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CROSS_PHASE = 0.0
 
 
 class Interferometer(SimulatedSelector):
-    """The element: its phase decides how much light goes where."""
+    """The element: its phase determines the power at each output."""
 
     def __init__(self, site: SwitchSite, faults: ArmedFaults, lock: RLock) -> None:
         self.told = self._phase = _BAR_PHASE
@@ -42,7 +42,7 @@ class Interferometer(SimulatedSelector):
         super().__init__(site, faults, lock, (BAR, CROSS))
 
     def shift(self, phase: float) -> None:
-        """Bring the phase to a value, and the light with it."""
+        """Set the phase, and recompute the light."""
         position = BAR if share(phase) > 0.5 else CROSS
         super().point(position)
         self.told = phase
@@ -53,11 +53,11 @@ class Interferometer(SimulatedSelector):
         self._show()
 
     def point(self, position: State) -> None:
-        """Go to a position, by its phase."""
+        """Move to a position by setting its phase."""
         self.shift(_BAR_PHASE if position == BAR else _CROSS_PHASE)
 
     def restart(self, circuits: State) -> None:
-        """Lose power and come back at a position, with its phase."""
+        """Simulate a power cycle that ends in the phase of a position."""
         self.told = self._phase = _BAR_PHASE if circuits == BAR else _CROSS_PHASE
         super().restart(circuits)
 
@@ -73,7 +73,7 @@ class Interferometer(SimulatedSelector):
 
 
 class MziFarEnd(ScpiFarEnd):
-    """A controller at a site: the element named in the options, and those that `join` it."""
+    """A simulated controller: the element in the options, and those added by `join`."""
 
     def __init__(self, site: SwitchSite, options: MziOptions | None = None) -> None:
         self._element = (options or MziOptions()).element
@@ -116,7 +116,7 @@ class MziFarEnd(ScpiFarEnd):
 
 
 def share(phase: float) -> float:
-    """Return the part of the light that leaves at the bar output."""
+    """Return the share of the light that leaves at the bar output."""
     return math.sin(phase / 2) ** 2
 
 

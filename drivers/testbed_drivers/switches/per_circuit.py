@@ -1,8 +1,7 @@
-"""Switches that answer for every circuit of a change by itself, and may refuse some of them.
+"""Switches that accept or refuse every circuit of a change separately.
 
-What is there is read first: a circuit of another client on a wanted port is never disturbed,
-whatever the switch would make of that, and nothing is made on a port that a refused removal has
-left in use.
+The state is read first: a circuit of another client on a wanted port is never disturbed, even if
+the switch would allow that, and no circuit is made on a port that a refused removal left in use.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Refused = dict[int, str]
 
 
 class PerCircuitSwitch(Switch[AnyOptions, AnyDialect]):
-    """A `Switch` whose changes may be done in part."""
+    """A `Switch` whose changes may be carried out in part."""
 
     @abstractmethod
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
@@ -63,7 +62,7 @@ class PerCircuitSwitch(Switch[AnyOptions, AnyDialect]):
 
 
 def order_each(pairs: State, order: Callable[[int, int], None]) -> Refused:
-    """Give one order for each circuit up to the first that is refused; return what was not done."""
+    """Send one order per circuit until one is refused; return the circuits not changed."""
     rows = iter(sorted(pairs.items()))
     for ingress, egress in rows:
         try:

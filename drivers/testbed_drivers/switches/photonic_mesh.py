@@ -1,14 +1,13 @@
-"""Driver for programmable photonic meshes (as of iPronics), by one line of cells over TCP.
+"""Driver for programmable photonic meshes (such as iPronics'), by lines of cells over TCP.
 
 One connection per reconfiguration: a greeting, one line that sets cells, status text until the
-other side hangs up. **There is no read-back.** The state here is the last acknowledged setting;
-it is checked that the same device still answers, and nothing more. Before the first change
-the state is unknown, unless the caller says what to presume. A change always sets
-every cell.
+other side hangs up. **There is no read-back.** The state here is the last acknowledged setting; it
+is checked that the same device still answers, and nothing more. Before the first change the state
+is unknown, unless the caller says what to presume. A change always sets every cell.
 
-A change without an acknowledgement leaves a doubt that only another command can end. So the
-next read of the state sends the same list again: a list is absolute, and leads to the same
-state whether its first sending arrived or not. Until then no other change is made.
+After a change without an acknowledgement the state is unknown. So the next read of the state sends
+the same list again: a list is absolute, and leads to the same state whether or not it arrived the
+first time. Until then no other change is made.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _CELLS = re.compile(r"(\d+) cells")
 
 
 class CellsLine(TransportDialect):
-    """One line that sets cells, on a connection of its own that begins with a greeting.
+    """Sends one line that sets cells, on a new connection that begins with a greeting.
 
     A greeting that names a number of cells must name `cells`.
     """
@@ -58,7 +57,7 @@ class CellsLine(TransportDialect):
         self._seen_identity = Identity("", "", "", "")
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
 
         def once() -> Identity:
             with self.connection(deadline):
@@ -67,12 +66,12 @@ class CellsLine(TransportDialect):
         return self._session.read(once, deadline)
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several connections in a row."""
+        """Lock the instrument for several connections in a row."""
         return self._session.locked(deadline)
 
     @contextmanager
     def connection(self, deadline: Deadline) -> Iterator[Transport]:
-        """Lend a connection that has been greeted, and close it whatever happens."""
+        """Provide a connection after its greeting; close it at the end of the block."""
         with self.held(deadline):
             try:
                 with self._session.exchange(deadline) as line:
@@ -81,7 +80,7 @@ class CellsLine(TransportDialect):
                 self._session.close()
 
     def tell(self, line: Transport, order: str, deadline: Deadline) -> str:
-        """Send a line and return the words of the status text."""
+        """Send a line and return the status text."""
         self._send_bytes(line, order.encode() + b"\n", deadline)
         return " ".join(self._read_until_closed(line, deadline).split())
 
@@ -131,7 +130,7 @@ class CellsLine(TransportDialect):
 
 
 class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
-    """A photonic mesh used as a circuit switch."""
+    """Driver of a photonic mesh that is used as a circuit switch."""
 
     def _new_dialect(self, endpoint: Endpoint) -> CellsLine:
         self._unset = self._mesh = _mesh_of(self._name, self._options)
@@ -142,7 +141,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
         return CellsLine(endpoint, len(self._mesh.cells))
 
     def state(self, deadline: Deadline) -> State:
-        """Return the last acknowledged setting; end a doubt about it, and query the identity."""
+        """Return the last acknowledged setting; if in doubt, send it again; query the identity."""
         with self._dialect.held(deadline):
             if self._unacknowledged is None:
                 self.identify(deadline)
@@ -157,12 +156,12 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return what the mesh can do, and how its cells stand as far as that is known."""
+        """Return the capabilities of the mesh, with the state of its cells as far as known."""
         mesh = self._mesh if self._unacknowledged is None else self._unset
         return replace(super().capabilities, mesh=mesh)
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
-        """Do a change; raise InstrumentError while it is in doubt what it would start from."""
+        """Make a change; raise InstrumentError while the present state is in doubt."""
         with self._dialect.held(deadline):
             if self._unacknowledged is not None:
                 raise InstrumentError(
@@ -249,5 +248,5 @@ def _mesh_of(name: str, options: PhotonicMeshOptions) -> Mesh:
 
 
 def cells_line(gates: Mapping[int, Gate]) -> str:
-    """Return the line, without its end, that sets some cells: a Python list of cells and gates."""
+    """Return the line, without terminator, that sets cells: a Python list of cells and gates."""
     return f"[{', '.join(f'({cell}, {gate.value!r})' for cell, gate in sorted(gates.items()))}]"

@@ -1,8 +1,8 @@
-"""A programmable photonic mesh, device side: cells that pass light on, and a one-line server.
+"""A simulated programmable photonic mesh: cells that route light, and a one-line server.
 
-What is lit follows from the cells alone: light is traced from every ingress port through each cell
-as it stands. What the public record leaves open is decided here, and listed in drivers/README.md:
-the greeting, the status text, and that cells which a line does not list stay as they are.
+The light follows from the cells alone: it is traced from every ingress port through the present
+state of each cell. Assumptions beyond public documents are listed in drivers/README.md: the
+greeting, the status text, and that cells which a line does not list keep their state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIST = re.compile(rf"\s*\[\s*(?:{_PAIR}\s*(?:,\s*{_PAIR}\s*)*,?)?\s*\]\s*")
 
 
 class PhotonicMeshFarEnd(FarEnd):
-    """A photonic mesh at a site; its power comes back with every cell in bar."""
+    """A simulated photonic mesh; after power-on every cell is in bar."""
 
     def __init__(self, site: SwitchSite, options: PhotonicMeshOptions | None = None) -> None:
         of_any = {name: simulated_switch.FAULTS[name] for name in _OF_ANY_SWITCH}
@@ -49,7 +49,7 @@ class PhotonicMeshFarEnd(FarEnd):
 
     @property
     def cells(self) -> Setting:
-        """Return how the cells stand."""
+        """Return the state of the cells."""
         return self._cells
 
     def _reply_end(self, serial: bool) -> bytes:
@@ -63,7 +63,7 @@ class PhotonicMeshFarEnd(FarEnd):
         return MeshSession(self, connection)
 
     def execute(self, line: str) -> str:
-        """Set the cells of a line; return the status text."""
+        """Set the cells listed in a line; return the status text."""
         with self.lock:
             if self.is_busy:
                 return "ERROR: busy with another configuration"
@@ -118,7 +118,7 @@ class PhotonicMeshFarEnd(FarEnd):
 
 
 class MeshSession:
-    """One client's connection: one line, a status, and the end."""
+    """One client's connection: one line, the status text, then the end."""
 
     def __init__(self, far_end: PhotonicMeshFarEnd, connection: ClientConnection) -> None:
         self._far_end = far_end
@@ -127,7 +127,7 @@ class MeshSession:
         self._over = False
 
     def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; what follows the first line is not read any more."""
+        """Receive bytes in any pieces; bytes after the first line are ignored."""
         line, end, _ = (self._begun + data).partition(b"\n")
         if not end or self._over:
             self._begun = line
@@ -138,7 +138,7 @@ class MeshSession:
 
 
 def cells_of(line: str) -> dict[int, Gate]:
-    """Return the cells that a line sets; ValueError for what is no such list."""
+    """Parse a line that sets cells; raise ValueError for anything else."""
     if not _LIST.fullmatch(line):
         raise ValueError("not a list of cells with '=' or 'x'")
     rows = [(int(cell), Gate(gate)) for cell, gate in re.findall(_PAIR, line)]

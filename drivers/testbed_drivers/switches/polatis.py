@@ -1,8 +1,8 @@
-"""Driver for Polatis (HUBER+SUHNER) piezo switches, over their SCPI.
+"""Driver for Polatis (HUBER+SUHNER) piezo switches with their SCPI interface.
 
 Inputs are ports 1..N, outputs N+1..N+M; a model with one side has ports 1..N only, of which any two
-can be joined. Commands used and their evidence: drivers/README.md.
-What an ADD on a used port does is not documented, so a change always removes first.
+can be joined. Commands used and their evidence: drivers/README.md. The effect of ADD on a used port
+is not documented, so a change always removes first.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ DENIED = ("*RST", "OXC:SWITch:DISConnect:ALL", "OXC:SWITch:CONNect:ONLY")
 
 
 class Polatis(Switch[PolatisOptions, Scpi]):
-    """A Polatis switch."""
+    """Driver of a Polatis switch with SCPI."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Scpi:
         ends = self._options.ends(serial=is_serial(endpoint.resource))
         return Scpi(endpoint, ends=ends, denied=DENIED)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not."""
+        """Read back every cross-connect, including those of other clients."""
         parse = partial(_state, self.capabilities, self._ports)
         return self._dialect.query(":OXC:SWIT:CONN:STAT?", parse, deadline)
 
@@ -71,7 +71,7 @@ class Polatis(Switch[PolatisOptions, Scpi]):
         }
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports; only those that have a monitor are asked for."""
+        """Measure the optical power at ports; only ports with a monitor are queried."""
         levels = dict.fromkeys(ports, NOT_MEASURED)
         asked = sorted(self.capabilities.monitored & levels.keys())
         for some in portions(asked, PORTS_PER_QUERY):
@@ -135,7 +135,7 @@ def _flags(ports: list[int], reply: str) -> dict[int, str]:
 
 
 def declared_monitors(given: Monitors | None, identity: Identity) -> Monitors:
-    """Return where a switch may have monitors, by the lab file or by its product code."""
+    """Return where a switch may have power monitors, by the lab file or its product code."""
     return not identity.model.startswith(WITHOUT_MONITORS) if given is None else given
 
 

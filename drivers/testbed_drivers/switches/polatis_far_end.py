@@ -1,8 +1,8 @@
-"""A Polatis switch, device side: ports, mirrors that take time to settle, and its SCPI.
+"""A simulated Polatis switch: ports, mirrors with a settle time, and its SCPI.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: ADD with a
-port that is in use is refused as a whole (-221) unless the very same pairs are connected already;
-SUB of what is not connected does nothing; a dark port's peer reads as an empty string.
+Assumptions beyond public documents are listed in drivers/README.md: ADD with a port that is in use
+is refused as a whole (-221) unless the very same pairs are connected already; SUB of a circuit that
+does not exist does nothing; the peer of an unconnected port reads as an empty string.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BOOT_MODES = ("DARK", "RESTore", "AUTosave")
 
 
 class PolatisFarEnd(ScpiFarEnd):
-    """A Polatis switch at a site."""
+    """A simulated Polatis switch with SCPI."""
 
     def __init__(self, site: SwitchSite, options: PolatisOptions | None = None) -> None:
         options = options or PolatisOptions()
@@ -155,7 +155,7 @@ def _two_lists(pairs: dict[int, int]) -> str:
 
 
 def size_at(site: SwitchSite) -> tuple[int, int]:
-    """Return inputs and outputs of the smallest Polatis switch that has the site's ports."""
+    """Return inputs and outputs of the smallest Polatis switch with the ports of a site."""
     inputs = max(site.ingress)
     outputs = max(site.egress) - inputs
     if min(site.egress) <= inputs:

@@ -1,9 +1,10 @@
-"""Driver for Polatis (HUBER+SUHNER) piezo switches, over their RESTCONF.
+"""Driver for Polatis (HUBER+SUHNER) piezo switches with their RESTCONF interface.
 
 Inputs are ports 1..N, outputs N+1..N+M. Every cross-connect is a request of its own. One lab saw
-cross-connects that were POSTed as a list vanish after five seconds, so each is PUT at its place;
-a PUT on an input in use would move it, so that is refused here. The list as a whole is never
-written, because what is not in it is removed. Paths used and their evidence: drivers/README.md.
+cross-connects that were POSTed as a list vanish after five seconds, so each is PUT separately; a
+PUT on an input in use would move it, so the driver refuses that. The list as a whole is never
+written, because the switch would remove all other circuits. Paths used and their evidence:
+drivers/README.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DENIED = re.compile(rf"(PUT|PATCH|DELETE) {re.escape(PAIRS)}(/|/pair/?)?")
 
 
 class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
-    """A Polatis switch."""
+    """Driver of a Polatis switch with RESTCONF."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Rest:
         service = WebService(
@@ -46,11 +47,11 @@ class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
         return Rest(endpoint, self._options, service)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not."""
+        """Read back every cross-connect, including those of other clients."""
         return self._dialect.read(partial(_state, self.capabilities, self._ports), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connects with a port that is not enabled, in the switch's words."""
+        """Return the cross-connects with a port that is not enabled, with the port's status."""
         state = self.state(deadline)
         if not state:
             return {}
@@ -63,7 +64,7 @@ class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
         }
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports; the switch lists those that have a monitor."""
+        """Measure the optical power at ports; the switch lists those with a monitor."""
         wanted = dict.fromkeys(ports, NOT_MEASURED)
         if not self.capabilities.monitored & wanted.keys():
             return wanted

@@ -1,7 +1,7 @@
-"""A Polatis switch, device side: its RESTCONF, with the part of the data that drivers use.
+"""A simulated Polatis switch with the part of its RESTCONF data that drivers use.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: a PUT on an
-input in use moves it, as the key of a YANG list suggests; an output in use is a conflict.
+Assumptions beyond public documents are listed in drivers/README.md: a PUT on an input in use moves
+it, as the key of a YANG list suggests; an output in use is a conflict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DARK = "-60.0"
 
 
 class PolatisRestconfFarEnd(RestFarEnd):
-    """A Polatis switch at a site; monitors sit at its outputs. It comes back dark."""
+    """A simulated Polatis switch with monitors at its outputs; dark after power-on."""
 
     media = "application/yang-data+json"
 

@@ -1,7 +1,7 @@
-"""Driver for Polatis (HUBER+SUHNER) piezo switches, over their TL1.
+"""Driver for Polatis (HUBER+SUHNER) piezo switches with their TL1 interface.
 
-Inputs are ports 1..N, outputs N+1..N+M. Commands used and their evidence: drivers/README.md.
-The flap that the switch times itself is left alone: the units of its intervals are not confirmed.
+Inputs are ports 1..N, outputs N+1..N+M. Commands used and their evidence: drivers/README.md. The
+switch's own command for flapping a port is not used: the units of its intervals are not confirmed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ PORTS_PER_COMMAND = 64
 
 
 class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
-    """A Polatis switch."""
+    """Driver of a Polatis switch with TL1."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Tl1:
         queries = (Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",)))
         return Tl1(endpoint, self._options, queries, _identity)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not."""
+        """Read back every cross-connect, including those of other clients."""
         parse = partial(_state, self.capabilities, self._ports)
         return self._dialect.query([Request("RTRV-PATCH", "", ("",))], parse, deadline)
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Read the light at ports; only those that have a monitor are asked for."""
+        """Measure the optical power at ports; only ports with a monitor are queried."""
         others = dict.fromkeys(ports, NOT_MEASURED)
         wanted = sorted(self.capabilities.monitored & others.keys())
         some = portions(wanted, PORTS_PER_COMMAND)

@@ -1,8 +1,8 @@
-"""A Polatis switch, device side: ports, mirrors that take time to settle, and its TL1.
+"""A simulated Polatis switch: ports, mirrors with a settle time, and its TL1.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: ENT-PATCH with
-a port that is in use is refused as a whole unless the very same pairs are connected already;
-DLT-PATCH of what is not connected does nothing; a monitor without light says -60.
+Assumptions beyond public documents are listed in drivers/README.md: ENT-PATCH with a port that is
+in use is refused as a whole unless the very same pairs are connected already; DLT-PATCH of a
+circuit that does not exist does nothing; a monitor without light reads -60.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_LIGHT = -60.0
 
 
 class PolatisTl1FarEnd(Tl1FarEnd):
-    """A Polatis switch at a site; it comes back dark after a loss of power."""
+    """A simulated Polatis switch with TL1; dark after a loss of power."""
 
     def __init__(self, site: SwitchSite, options: PolatisTl1Options | None = None) -> None:
         options = options or PolatisTl1Options()

@@ -1,7 +1,7 @@
-"""Which ports of a switch have a power monitor: asked of the switch itself, port by port.
+"""Find the ports of a switch that have a power monitor, by querying the switch.
 
-Inputs and outputs are equipped apart: many switches measure at their outputs only. Where a whole
-side can be read that is one question; where it cannot, each port of it is asked for by itself.
+Inputs and outputs are equipped separately: many switches measure at their outputs only. A whole
+side is read in one query if possible; otherwise each of its ports is queried.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Reads = Callable[[Sequence[int]], bool]
 def monitored_ports(
     declared: Monitors, ingress: frozenset[int], egress: frozenset[int], reads: Reads, most: int
 ) -> frozenset[int]:
-    """Return the ports that a switch reads, out of those of which the lab file says so.
+    """Return the ports with a power monitor that answers, among those that the lab file declares.
 
-    At most `most` ports are asked for at a time.
+    At most `most` ports are queried at a time.
     """
     sides = {"inputs": ingress, "outputs": egress}
     asked = [side for name, side in sides.items() if declared in (True, name)]

@@ -1,8 +1,8 @@
 """Driver for one 1×N module of a Santec (JGR) OSX or SX1, over its SCPI.
 
-The common fibre is port 1, channel n is port n + 1; the module always lights one of them. It
-answers before it has moved: `unsteady` asks whether it still does. A motor may sweep over the
-channels between: nothing there may mind a flash of light (drivers/README.md).
+The common fibre is port 1, channel n is port n + 1; the module always connects one of them. It
+answers before it has moved: `unsteady` queries whether it still moves. A motor may sweep over
+channels in between, whose receivers must tolerate a flash of light (drivers/README.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODULE = re.compile(r".*x(\d+)")
 
 
 class Santec(Selector[SantecOptions, Scpi]):
-    """One module of an OSX or SX1; one that is made `beside` another shares the line with it."""
+    """Driver of one module of an OSX or SX1; one made `beside` another shares its line."""
 
     def _new_dialect(self, endpoint: Endpoint) -> Scpi:
         self._header = f":ROUT{self._options.module}:CHAN"
@@ -35,12 +35,12 @@ class Santec(Selector[SantecOptions, Scpi]):
         return Scpi(endpoint, ends=(b"\n", b"\n"), denied=denied)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back the channel that the module was told."""
+        """Read back the channel that was commanded last."""
         parse = partial(_state, self.capabilities.positions)
         return self._dialect.query(f"{self._header}?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connect while the box is carrying out what it was told."""
+        """Return the cross-connect while the device is still executing a command."""
         condition = self._dialect.query(":STAT:OPER:COND?", int, deadline)
         return {1: f"operation condition {condition}"} if condition else {}
 

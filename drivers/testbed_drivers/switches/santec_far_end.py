@@ -1,8 +1,8 @@
-"""A Santec OSX, device side: motors that move on after it answered, and its SCPI.
+"""A simulated Santec OSX: motors that still move after the answer, and its SCPI.
 
-What the public record leaves open is decided here, and listed in drivers/README.md: error numbers,
-channel 1 after power comes, a condition that stays when a move fails, and `CHAN?` answering the
-channel last told.
+Assumptions beyond public documents are listed in drivers/README.md: error numbers, channel 1 after
+power-on, a condition bit that stays set when a move fails, and `CHAN?` answering the last commanded
+channel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOVING = 1
 
 
 class SantecFarEnd(ScpiFarEnd):
-    """A Santec OSX at a site: the module named in the options, and those that `join` it."""
+    """A simulated Santec OSX: the module in the options, and those added by `join`."""
 
     def __init__(self, site: SwitchSite, options: SantecOptions | None = None) -> None:
         self._module = (options or SantecOptions()).module
@@ -33,7 +33,7 @@ class SantecFarEnd(ScpiFarEnd):
         self.at_once |= self._switch.at_once(self.hang_up)
 
     def join(self, other: ScpiFarEnd) -> None:
-        """Answer for another module of the same frame, too."""
+        """Serve another module of the same frame, too."""
         super().join(other)
         assert isinstance(other, SantecFarEnd)
         self._modules[other._module] = other

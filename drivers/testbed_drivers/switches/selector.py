@@ -1,4 +1,4 @@
-"""Switches whose every move undoes the one before: 1×N selectors and 2×2 elements."""
+"""Switches that move as a whole, so that a new position ends the one before: 1×N and 2×2."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from testbed_drivers.switches.switch import AnyDialect, AnyOptions, ChangeResult
 
 
 class Selector(Switch[AnyOptions, AnyDialect]):
-    """A switch that is told where to go, and leaves without a word where it was.
+    """The base of switches that are commanded to a position, and leave the one before unasked.
 
-    So the position is read before each move, and what a change does not remove is not undone.
-    One that has `positions` is never dark: a change leads from one of them to another.
+    So the position is read before each move, and a move that would end a circuit which the change
+    does not remove is refused. A switch with `positions` is never dark: a change leads from one of
+    them to another.
     """
 
     def _check(self, change: Change) -> None:
@@ -65,7 +66,7 @@ def channels(count: int) -> tuple[State, ...]:
 
 
 def positions_of(inputs: int) -> tuple[State, State]:
-    """Return bar and cross of an element with two outputs and as many inputs."""
+    """Return bar and cross of an element with two outputs and `inputs` inputs."""
     if inputs == 1:
         return {1: 2}, {1: 3}
     return {1: 3, 2: 4}, {1: 4, 2: 3}

@@ -1,7 +1,7 @@
-"""The light inside an optical switch: mirrors, shutters, losses, and receivers behind its ports.
+"""The simulated light in an optical switch: mirrors, shutters, losses and receivers.
 
 A circuit is dark while its mirror moves. Light loses a decibel or two on its way, more through an
-attenuator; a circuit carries packets when what leaves it is enough for the receiver behind it.
+attenuator; a circuit carries packets when its output power is enough for the receiver behind it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _DIM_LOSS = 30.0
 
 
 class SimulatedOptics:
-    """Mirrors from ingress to egress ports, at a site, and what they let through.
+    """Simulated mirrors from ingress to egress ports, and the light that they pass.
 
     All methods but `refresh` run under the far end's lock. `site.lit` is called with the lock held,
-    so it hears changes in order and must not ask back.
+    so it gets changes in order and must not call back.
     """
 
     def __init__(self, site: SwitchSite, lock: RLock) -> None:
@@ -49,25 +49,25 @@ class SimulatedOptics:
         self._show()
 
     def is_shut(self, port: int) -> bool:
-        """Tell whether a port's shutter is closed."""
+        """Return whether a port's shutter is closed."""
         return port in self._shut
 
     def has_failed(self, port: int) -> bool:
-        """Tell whether a port is flagged as failed."""
+        """Return whether a port is marked as failed."""
         return port in self._failed
 
     def attenuate(self, port: int, decibels: float) -> None:
-        """Let light through a port lose that much more."""
+        """Add attenuation to the light through a port."""
         self._attenuation[port] = decibels
         self._show()
 
     def power(self, port: int) -> float | None:
-        """Return what the monitor of a port sees, in dBm; None below its floor."""
+        """Return the reading of a port's power monitor in dBm; None below its floor."""
         enters = port in self.site.ingress
         return _seen(self.site.launched(port) if enters else self._leaves(port))
 
     def refresh(self) -> None:
-        """Look at the light again: what enters, or what a fibre takes, has changed."""
+        """Recompute the light after a change of the sources or of the fibres."""
         with self._lock:
             self._show()
 

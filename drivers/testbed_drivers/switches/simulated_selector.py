@@ -1,4 +1,4 @@
-"""The inside of a switch that moves as a whole: from one position to another, by one actuator."""
+"""A simulated switch that moves as a whole, from one position to another, by one actuator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELEMENT_FAULTS = {name: what for name, what in LIT_FAULTS.items() if name != "mi
 
 
 class SimulatedSelector(SimulatedSwitch):
-    """One actuator; `positions` are what it can point at, the first of them after power comes."""
+    """One simulated actuator and its `positions`; the first one is that after power-on."""
 
     def __init__(
         self, site: SwitchSite, faults: ArmedFaults, lock: RLock, positions: Sequence[State]
@@ -36,7 +36,7 @@ class SimulatedSelector(SimulatedSwitch):
         self._show()
 
     def point(self, position: State) -> None:
-        """Go to a position; what was there goes dark at once, what comes is lit once settled."""
+        """Move to a position: the old one goes dark at once, the new one is lit once settled."""
         begin, end = set(self.commanded.items()), set(position.items())
         ports = {port for pair in begin ^ end for port in pair}
         if not ports or self._strikes("stuck", *ports):
@@ -50,7 +50,7 @@ class SimulatedSelector(SimulatedSwitch):
             self._turn(begin - end, end - begin)
 
     def change_by_other_client(self, fault: ArmedFault) -> None:
-        """Go to another position, as an operator at the front panel would."""
+        """Move to another position, as an operator at the front panel would."""
         with self._lock:
             others = [p for p in self._positions if p != self.commanded]
             if others and fault.port in (None, *self.commanded, *self.commanded.values()):
@@ -63,7 +63,7 @@ class SimulatedSelector(SimulatedSwitch):
         self._turn(set(), set(circuits.items()))
 
     def crossed(self) -> State:
-        """Return a position other than the one it has."""
+        """Return a position other than the present one."""
         return next(p for p in reversed(self._positions) if p != self.commanded)
 
     def _new(self) -> State:
@@ -79,7 +79,7 @@ class SimulatedSelector(SimulatedSwitch):
 
 
 def set_selector_ports(site: SwitchSite) -> int:
-    """Give a site the ports of the smallest 1×N selector that has its own; return N."""
+    """Give a site the ports of the smallest sufficient 1×N selector; return N."""
     count = max(site.ingress | site.egress) - 1
     site.ingress, site.egress = sides(1, count)
     return count

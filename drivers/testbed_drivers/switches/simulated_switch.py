@@ -1,4 +1,4 @@
-"""An optical switch as its dialect commands it: what it was told, what it does, its faults."""
+"""A simulated optical switch as its dialect commands it: circuits, read-back, faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LONGEST = 4.0
 
 
 class SimulatedSwitch(SimulatedOptics):
-    """An optical switch at a site, as its dialect commands it and shows it to clients.
+    """A simulated optical switch, between the dialect of a far end and the simulated light.
 
     All methods but `refresh` and `change_by_other_client` run under the far end's lock.
     """
@@ -59,7 +59,7 @@ class SimulatedSwitch(SimulatedOptics):
         site.leaving = self._leaving
 
     def read_back(self) -> dict[int, int]:
-        """Return what a client is shown, now or late."""
+        """Return the state that clients read back, which a fault may delay."""
         if late := self._faults.strikes("lag"):
             return self._shown_before(late.delay)
         if late := self._faults.strikes("flap"):
@@ -74,9 +74,9 @@ class SimulatedSwitch(SimulatedOptics):
         return dict(next(shown, oldest))
 
     def in_use(self, pairs: Mapping[int, int]) -> dict[int, int]:
-        """Return the ports for which a list is refused, by ingress: those in use by another pair.
+        """Return the ports for which a list is refused, as another pair uses them, by ingress.
 
-        Empty at a site whose boxes do not refuse.
+        Empty at a site whose switch does not refuse.
         """
         return self._occupied(pairs) if self.site.conflict == "refuse" else {}
 
@@ -92,7 +92,7 @@ class SimulatedSwitch(SimulatedOptics):
         return taken
 
     def connect(self, pairs: Mapping[int, int]) -> None:
-        """Point mirrors; each circuit carries light once its own has settled."""
+        """Point mirrors; each circuit carries light once its mirror has settled."""
         new = {i: e for i, e in pairs.items() if self.commanded.get(i) != e}
         if self.site.conflict == "ignore":
             occupied = self._occupied(new)
@@ -121,7 +121,7 @@ class SimulatedSwitch(SimulatedOptics):
         self._drop([i for i, e in self.commanded.items() if {i, e} & wanted])
 
     def disconnect(self, pairs: Mapping[int, int]) -> None:
-        """Take circuits down; those that are not there are down already."""
+        """Remove circuits; do nothing for those that do not exist."""
         present = {i: e for i, e in pairs.items() if self.commanded.get(i) == e}
         done = self._done_of(present)
         lying = self._struck("lie", done)
@@ -138,13 +138,13 @@ class SimulatedSwitch(SimulatedOptics):
             self._drop(others[-1:])
 
     def unsteady(self) -> dict[int, str]:
-        """Return the circuits that are not in order: `moving` or `failed`, by ingress."""
+        """Return the circuits that are not steady: `moving` or `failed`, by ingress."""
         words = dict.fromkeys(self._settling.keys() & self.commanded.keys(), "moving")
         failed = {i for i, e in self.commanded.items() if self._failed & {i, e}}
         return words | dict.fromkeys(failed, "failed")
 
     def restart(self, circuits: Mapping[int, int]) -> None:
-        """Lose power and come back with these circuits; what was shut is open then."""
+        """Simulate a power cycle that ends with these circuits and all shutters open."""
         self._darken(list(self._mirrors))
         self.commanded.clear()
         self._shut.clear()
@@ -152,7 +152,7 @@ class SimulatedSwitch(SimulatedOptics):
         self.connect(circuits)
 
     def change_by_other_client(self, fault: ArmedFault) -> None:
-        """Take down the circuit of a port, as an operator at another console would."""
+        """Remove the circuit of a port, as an operator at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
             self._drop(there)
@@ -163,10 +163,10 @@ class SimulatedSwitch(SimulatedOptics):
         hang_up: Callable[[], None],
         remembered: Callable[[], Mapping[int, int]] | None = None,
     ) -> dict[str, Callable[[ArmedFault], None]]:
-        """Return what the faults do that happen when they are armed.
+        """Return the actions of faults that take effect when they are armed, by name.
 
-        `remembered` are the circuits that outlast a loss of power, by default those of a new box;
-        `hang_up` ends the lines of all clients.
+        `remembered` are the circuits that are kept over a loss of power, by default those of a new
+        device; `hang_up` closes the connections of all clients.
         """
 
         def restart(circuits: Mapping[int, int]) -> None:

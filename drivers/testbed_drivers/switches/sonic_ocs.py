@@ -1,13 +1,14 @@
-"""Driver for optical circuit switches under SONiC, over the text of its command line.
+"""Driver for optical circuit switches under SONiC, by its command line over SSH.
 
-The box holds two truths. Its configuration is what was ordered; every change of it is saved at once
-and outlasts a restart. Its status is what the hardware has. The state here is the status; where the
-two disagree is told by `unsteady`. A circuit that is in the status only is stale: it blocks its
-ports, and goes only when it is added to the configuration and deleted from there.
+The device has a configuration and a status. The configuration has the ordered circuits; every
+change of it is saved at once and kept over a restart. The status has the circuits of the hardware.
+The state here is the status; `unsteady` reports where the two disagree. A circuit in the status
+only is stale: it blocks its ports, and can be removed only by adding it to the configuration and
+deleting it there.
 
-Commands and their evidence: drivers/README.md. SONiC's own default mode, `update`, ends circuits
-that are in the way, and `overwrite` ends all others. New circuits are added in mode `safe`, which
-refuses instead; `update` is for stale circuits alone, and `overwrite` is never sent.
+Commands and their evidence: drivers/README.md. SONiC's own default mode, `update`, removes
+conflicting circuits, and `overwrite` removes all others. New circuits are added in mode `safe`,
+which refuses a conflict; `update` is used for stale circuits only, and `overwrite` is never sent.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ Circuits = frozenset[tuple[int, int]]
 
 
 class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
-    """A SONiC optical circuit switch."""
+    """Driver of a SONiC optical circuit switch."""
 
     def _new_dialect(self, endpoint: Endpoint) -> CommandLine:
         if not isinstance(place(endpoint.resource), Ssh):
@@ -72,7 +73,7 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
         return CommandLine(replace(endpoint, dial=dial), "show version", _identity)
 
     def state(self, deadline: Deadline) -> State:
-        """Read back what the hardware has, configured or not."""
+        """Read back the circuits of the hardware, configured or not."""
         return self._dialect.query(
             _STATUS,
             lambda text: checked_state(self._tuned(text), self.capabilities, text, self._ports),
@@ -80,7 +81,7 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
         )
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return what is not tuned on both sides, and where configuration and status disagree."""
+        """Return circuits not tuned on both sides, or different in configuration and status."""
         with self._dialect.held(deadline):
             configured = self._configured(deadline)
             rows = self._dialect.query(_STATUS, self._tuned, deadline)
@@ -166,21 +167,21 @@ class _Task:
 
     @property
     def stale(self) -> Circuits:
-        """Return what must be configured before it can be deleted."""
+        """Return the circuits that must be configured before they can be deleted."""
         return (self.removes & self.present) - self.configured
 
     @property
     def adopted(self) -> Circuits:
-        """Return what is wanted and must only be configured: the hardware has it."""
+        """Return the wanted circuits that the hardware has and that must only be configured."""
         return (self.adds & self.present) - self.configured
 
     @property
     def deletes(self) -> Circuits:
-        """Return what is to be deleted; also what is wanted but never reached the hardware."""
+        """Return the circuits to delete, including wanted ones that never reached the hardware."""
         return (self.removes & self.configured) | ((self.adds & self.configured) - self.present)
 
     def orders(self, inputs: int) -> Iterator[str]:
-        """Yield the commands, removes first, as few as lists allow."""
+        """Yield the commands, removes first, with lists as long as allowed."""
         for form, pairs in (
             ("delete {}", self.deletes),
             ("add {} update", self.stale),
@@ -193,7 +194,7 @@ class _Task:
                 yield f"sudo config ocs cross-connect {form.format(','.join(some))}"
 
     def undone(self, configured: Circuits, present: Circuits) -> Circuits:
-        """Return what is left to do of the change, given what is there now."""
+        """Return the part of the change that is still to be done, given the present circuits."""
         return (self.removes & configured) | (self.stale & present) | (self.adds - configured)
 
 

@@ -1,10 +1,10 @@
-"""An optical circuit switch under SONiC, device side: its configuration, its hardware, its text.
+"""A simulated optical circuit switch under SONiC: configuration, hardware, text output.
 
-Configuration and hardware are kept apart, as SONiC keeps them in two data bases: what is ordered is
-configured at once and saved, and the hardware follows or does not. What the public record leaves
-open is decided here, and listed in drivers/README.md: all words but `succeeded`, `Error` and
-`Invalid`; a list is carried out as a whole or not at all; a stale circuit holds its ports against
-mode `safe`; `config` wants sudo, whichever user is logged in.
+Configuration and hardware are kept apart, as SONiC keeps them in two data bases: orders change the
+configuration at once, and the hardware follows or fails to. Assumptions beyond public documents are
+listed in drivers/README.md: all output text but `succeeded`, `Error` and `Invalid`; a list is
+carried out as a whole or not at all; a stale circuit holds its ports against mode `safe`; `config`
+requires sudo for every user.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Pairs = dict[int, int]
 
 
 class Failed(Exception):
-    """Carry the words and the exit status of a command that failed."""
+    """A failed command with its output and exit status."""
 
     def __init__(self, words: str, status: int = 1) -> None:
         super().__init__(words)
@@ -50,7 +50,7 @@ class Failed(Exception):
 
 
 class SonicOcsFarEnd(FarEnd):
-    """A SONiC optical circuit switch at a site; its ports are `1A`… and `1B`…."""
+    """A simulated SONiC optical circuit switch; its ports are `1A`… and `1B`…."""
 
     def __init__(self, site: SwitchSite, options: SonicOcsOptions | None = None) -> None:
         super().__init__({**FAULTS, **BOX_FAULTS}, site)
@@ -64,7 +64,7 @@ class SonicOcsFarEnd(FarEnd):
         self.at_once["meddled"] = self._change_by_other_client
 
     def admits(self, user: str, password: str | None) -> bool:
-        """Admit any user with a key; with a password, if the options name it, only with that."""
+        """Accept any user with a key; a password only if the options name it."""
         if self.faults.strikes("login-rejected"):
             return False
         if password is None or self._password is None:
@@ -78,7 +78,7 @@ class SonicOcsFarEnd(FarEnd):
         return LineSession(connection, self.execute)
 
     def execute(self, line: str) -> bytes:
-        """Carry out one command; return its output and exit status."""
+        """Execute one command; return its output and exit status."""
         with self.lock:
             try:
                 text, status = self._execute(shlex.split(line)), 0
@@ -220,7 +220,7 @@ def _in_the_way(pairs: Pairs, ends: frozenset[int], held: Pairs) -> Pairs:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as SONiC prints it."""
+    """Format a table as SONiC prints it."""
     lines = [tuple(columns), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, tuple("-" * width for width in widths))

@@ -1,7 +1,7 @@
-"""The text of SONiC's command line for optical circuit switches, as a host writes and reads it.
+"""Parse and format the text of SONiC's command line for optical circuit switches.
 
-Tables as its high-level design shows them (sonic-net/SONiC, OCS HLD, section 9.2): a line of
-column names, a line of dashes, one line a row, columns of words.
+Tables follow its high-level design (sonic-net/SONiC, OCS HLD, section 9.2): a line of column names,
+a line of dashes, one line a row, columns of words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def circuit_id(circuit: Circuit) -> str:
 
 
 def circuit(name: str) -> Circuit:
-    """Return the circuit of a name; ValueError when it is none."""
+    """Parse the name of a circuit; raise ValueError if it is none."""
     match = _ID.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is no circuit from an A-side to a B-side port")
@@ -33,17 +33,17 @@ def circuit(name: str) -> Circuit:
 
 
 def configured_circuits(text: str) -> list[Circuit]:
-    """Return the circuits of `show ocs cross-connect config`."""
+    """Parse the circuits in the output of `show ocs cross-connect config`."""
     return [_circuit_of(row) for row in _rows(text, _CIRCUIT_COLUMNS)]
 
 
 def circuit_statuses(text: str) -> dict[Circuit, tuple[str, str]]:
-    """Return A-side and B-side status of the circuits of `show ocs cross-connect status`."""
+    """Parse A-side and B-side status of circuits in `show ocs cross-connect status`."""
     return {_circuit_of(row): (row[3], row[4]) for row in _rows(text, _STATUS_COLUMNS)}
 
 
 def port_counts(text: str) -> tuple[int, int]:
-    """Return how many A-side and B-side ports `show ocs port config` lists, from 1 on."""
+    """Return the number of A-side and B-side ports in the output of `show ocs port config`."""
     sides: dict[str, set[int]] = {"A": set(), "B": set()}
     for line in text.splitlines():
         word = line.split()[0] if line.split() else ""
@@ -57,7 +57,7 @@ def port_counts(text: str) -> tuple[int, int]:
 
 
 def facts(text: str) -> dict[str, str]:
-    """Return the lines `name: value` of `show version`."""
+    """Parse the lines `name: value` of `show version`."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, found, value in pairs if found}
 

@@ -1,4 +1,4 @@
-"""What every switch driver does alike: checks before the first byte, a budget, a read-back."""
+"""The base of switch drivers: checks before any command, time limits, read-back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 
 
 class ChangeResult(NamedTuple):
-    """When a change was sent, when it was answered, and what the device itself refused of it."""
+    """The send time and answer time of a change, and the parts that the device refused."""
 
     commanded: float
     answered: float
@@ -34,7 +34,7 @@ class ChangeResult(NamedTuple):
 
 
 class SwitchOptions(Protocol):
-    """What the options of every switch say of its moves."""
+    """Options about the moves of a switch, which all switch drivers have."""
 
     @property
     def settle(self) -> float:
@@ -42,15 +42,15 @@ class SwitchOptions(Protocol):
 
     @property
     def settle_max(self) -> float:
-        """Return the seconds after which light that is not steady will not become so."""
+        """Return the seconds after which light that is not yet steady counts as failed."""
 
 
 class Switch(ABC, Generic[AnyOptions, AnyDialect]):
-    """An `OpticalSwitch` without its queries and orders.
+    """The base of switch drivers; subclasses add the queries and commands of their family.
 
-    `ports` are those that the lab file lets it move light on, `identity` is the serial number that
-    must answer, None accepts any. `dial` replaces the way its line is opened; `beside` is another
-    driver behind the same controller, for a driver that can share its line.
+    `ports` are those that the lab file permits it to use, `identity` is the serial number that must
+    answer, None accepts any. `dial` replaces the way its line is opened; `beside` is another driver
+    behind the same controller, for a driver that can share its line.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Return what the switch can do; known once it was opened."""
+        """Return the capabilities of the switch, which are known once it was opened."""
         if self._capabilities is None:
             raise LinkLost(self._name, "has not been opened yet")
         return self._capabilities
@@ -87,7 +87,7 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
         return identity
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
-        """Do the removes, then the adds, and read back."""
+        """Carry out the removes, then the adds, and read back."""
         self._check(change)
         with self._dialect.held(deadline):
             budget = deadline.within(self._seconds(change))
@@ -98,26 +98,26 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
             return Applied(done.commanded, done.answered, now(), state, refused)
 
     def presume(self, state: State) -> None:
-        """Do nothing: this family can be asked what it holds."""
+        """Do nothing, as switches of this family have a read-back."""
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return nothing: this family does not tell."""
+        """Return nothing, as this family does not report unsteady circuits."""
         return {}
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
-        """Say of every port that it is not measured: this family has no monitors."""
+        """Return for every port that it is not measured, as this family has no monitors."""
         return dict.fromkeys(ports, NOT_MEASURED)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Query the identity; refuse the wrong serial number."""
+        """Query the identity; raise InstrumentError for another serial number than expected."""
         return self._dialect.identify(deadline)
 
     @abstractmethod
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not."""
+        """Read back every cross-connect, including those of other clients."""
 
     def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
+        """Close the line without a change to circuits; safe to call twice."""
         self._dialect.close()
 
     @abstractmethod
@@ -173,7 +173,7 @@ def capabilities_of(
 
 
 def portions(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
-    """Yield rows in the order that they have, at most so many at a time."""
+    """Yield rows in their order, in portions of at most `most`."""
     return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
@@ -185,12 +185,12 @@ def size(inputs: int, outputs: int) -> tuple[int, int]:
 
 
 def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Return ingress and egress ports of a switch: 1…N, and N+1…N+M."""
+    """Return the ingress and egress ports of a switch: 1…N, and N+1…N+M."""
     return frozenset(range(1, inputs + 1)), frozenset(range(inputs + 1, inputs + outputs + 1))
 
 
 def all_ports(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
-    """Return ingress and egress ports as `sides`; with no outputs, all ports are on one side."""
+    """Return ingress and egress ports as `sides`; without outputs, all ports are on one side."""
     if outputs:
         return sides(inputs, outputs)
     ports = frozenset(range(1, inputs + 1))
@@ -200,10 +200,10 @@ def all_ports(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]
 def checked_state(
     pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str, ours: frozenset[int]
 ) -> State:
-    """Return pairs as a state; raise ValueError for what no state of this switch can be.
+    """Return the pairs as a state; raise ValueError for pairs that the switch cannot have.
 
-    What joins two ports that are none of `ours` in a way that is not modelled here, as two inputs,
-    belongs to another user and is left out.
+    A pair of two foreign ports (not in `ours`) in a form that is not modelled, such as two inputs,
+    belongs to another client and is left out.
     """
     rows = [(i, e) for i, e in pairs if {i, e} & ours or (i in can.ingress and e in can.egress)]
     state = dict(rows)

@@ -1,8 +1,8 @@
 """Driver for Thorlabs OSW12 (1×2) and OSW22 (2×2) MEMS switches on a serial line.
 
-Inputs are ports 1..N, the two outputs come after them; position 1 is bar, 2 is cross. The box says
-neither its identity nor that it was told something, and its first answer after a move may still
-be the old one: so each move is followed by a question whose answer counts for nothing but the time.
+Inputs are ports 1..N, the two outputs come after them; position 1 is bar, 2 is cross. The device
+has no identity query and acknowledges no command, and its first answer after a move may still be
+the old position: so each move is followed by a query whose answer is used for its time only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from testbed_drivers.transports.base import Endpoint
 
 
 class Thorlabs(Selector[ThorlabsOptions, TextLine]):
-    """A Thorlabs OSW switch."""
+    """Driver of a Thorlabs OSW switch."""
 
     def _new_dialect(self, endpoint: Endpoint) -> TextLine:
         endpoint.require_no_serial("a Thorlabs OSW")
@@ -29,7 +29,7 @@ class Thorlabs(Selector[ThorlabsOptions, TextLine]):
         return TextLine(endpoint, ("S?", self._identity), ends=(b"\n", b"\r\n"))
 
     def state(self, deadline: Deadline) -> State:
-        """Read back the position."""
+        """Read back the position of the switch."""
         return self._dialect.query("S?", self._parse, deadline)
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:

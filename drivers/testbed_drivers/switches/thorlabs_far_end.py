@@ -1,8 +1,8 @@
-"""A Thorlabs OSW12 or OSW22, device side: one mirror, two positions and its lines.
+"""A simulated Thorlabs OSW12 or OSW22: one mirror, two positions, and its text lines.
 
-The first answer after a move is still the old position, as one public driver found. What the public
-record leaves open is decided here, and listed in drivers/README.md: position 1 after power comes,
-and silence after what it does not understand.
+The first answer after a move is still the old position, as one public driver found. Assumptions
+beyond public documents are listed in drivers/README.md: position 1 after power-on, and no answer to
+an unknown line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from testbed_drivers.switches.switch import sides
 
 
 class ThorlabsFarEnd(TextFarEnd):
-    """A Thorlabs OSW switch at a site."""
+    """A simulated Thorlabs OSW switch."""
 
     def __init__(self, site: SwitchSite, options: ThorlabsOptions | None = None) -> None:
         super().__init__(ELEMENT_FAULTS, site)

@@ -1,1 +1,1 @@
-"""Ways to move bytes to and from an instrument, one module for each library."""
+"""Transports of bytes to and from an instrument, one module for each library."""

@@ -1,4 +1,4 @@
-"""What all transports share: the choice between them, lines out of bytes, words for troubles."""
+"""The base of transports: choosing one for a resource, splitting lines, error messages."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from testbed_drivers.transports.options import LineOptions, Timeouts
 
 
 class Dial(Protocol):
-    """Open a line to one instrument; the shape of every plug-in of the group `transports`.
+    """Opens a connection to one instrument; the interface of plug-ins of the group `transports`.
 
-    `baud` counts on serial lines only. Errors: LinkLost, BusyError for a line held by another.
+    `baud` is used on serial lines only. Errors: LinkLost, BusyError for a serial line in use by
+    another process.
     """
 
     def __call__(
@@ -33,10 +34,10 @@ class Dial(Protocol):
 def dial_for(
     instrument: str, resource: str, transport: str, setting: LineOptions | None = None
 ) -> Dial:
-    """Return the way to open a resource: by the transport named, else by how it is written.
+    """Return the function that opens a resource: by the named transport, or by its spelling.
 
     VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket,
-    `ssh://…` through SSH. `setting` is how a serial line is set besides its speed.
+    `ssh://…` through SSH. `setting` has the settings of a serial line besides its speed.
     """
     where = place(resource)
     direct = "ssh" if isinstance(where, Ssh) else "tcp" if isinstance(where, Tcp) else "serial"
@@ -54,10 +55,10 @@ def dial_for(
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where an instrument answers, and how it is reached.
+    """The address of an instrument, and the transport to it.
 
-    `serial` is the serial number that must answer, None accepts any. `dial` replaces the way its
-    lines are opened.
+    `serial` is the expected serial number, None accepts any. `dial` replaces the function that
+    opens its lines.
     """
 
     instrument: str
@@ -68,7 +69,7 @@ class Endpoint:
     dial: Dial | None = None
 
     def require_no_serial(self, what: str) -> None:
-        """Raise UsageError for a serial number that is expected of what does not tell its own."""
+        """Raise UsageError if a serial number is expected of a device that does not report any."""
         if self.serial is not None:
             raise UsageError(
                 f"{self.instrument}: {what} does not tell its serial number",
@@ -76,7 +77,7 @@ class Endpoint:
             )
 
     def opener(self) -> Callable[[Deadline], Transport]:
-        """Return what opens a line as the options say; those without a transport leave it open."""
+        """Return a function that opens a line as the options say, by default by its resource."""
         setting = self.options if isinstance(self.options, LineOptions) else None
         transport = getattr(self.options, "transport", "")
         dial = self.dial or dial_for(self.instrument, self.resource, transport, setting)
@@ -85,7 +86,7 @@ class Endpoint:
 
 
 def is_serial(resource: str) -> bool:
-    """Tell whether a resource is a serial line, however it is written."""
+    """Return whether a resource is a serial line, in any spelling."""
     return isinstance(place(resource), Tty)
 
 
@@ -94,7 +95,7 @@ MAX_REPLY_BYTES = 2 << 20
 
 
 class BufferedTransport(ABC):
-    """A transport whose library hands over bytes in any pieces; lines are cut here.
+    """A transport whose library delivers bytes in any pieces; it splits them into messages.
 
     However much arrives, and in whatever pieces, a wait ends at its deadline and an exchange, which
     begins with `send`, at `MAX_REPLY_BYTES`.
@@ -107,12 +108,12 @@ class BufferedTransport(ABC):
         """Bytes of this exchange so far."""
 
     def send(self, data: bytes, deadline: Deadline) -> None:
-        """Send all of `data`; returns when the kernel has taken it."""
+        """Send all of `data`; return when the kernel has accepted it."""
         self._arrived = 0
         self._send(data, deadline)
 
     def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
-        """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
+        """Return bytes up to and including the terminator `end`, or as many as `end` computes."""
         try:
             while not (count := self._cut(end)):
                 self._receive_more(deadline)
@@ -172,12 +173,12 @@ class BufferedTransport(ABC):
 
 
 def exactly(count: int) -> Cut:
-    """Return what cuts off frames of a fixed number of bytes."""
+    """Return a `Cut` for frames of a fixed number of bytes."""
     return lambda data: count if len(data) >= count else 0
 
 
 def drain_input(line: Transport, seconds: float, deadline: Deadline) -> None:
-    """Drop what arrives until nothing has for so long, or the deadline passes."""
+    """Discard received bytes until none arrive for `seconds`, or the deadline passes."""
     while not deadline.passed:
         try:
             line.receive(len, deadline.within(seconds))
@@ -186,7 +187,7 @@ def drain_input(line: Transport, seconds: float, deadline: Deadline) -> None:
 
 
 def open_error(instrument: str, resource: str, error: Exception) -> TestbedError:
-    """Return what a failed open means to a person; `error` came from the library."""
+    """Return the error to show for a failed open; `error` came from the library."""
     number = error.errno if isinstance(error, OSError) and error.errno else 0
     if number in (errno.EAGAIN, errno.EBUSY):
         return BusyError(

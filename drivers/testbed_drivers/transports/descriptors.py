@@ -1,4 +1,4 @@
-"""Describe the transports to entry points; imports no instrument library."""
+"""Descriptors of the transports for entry points; they import no instrument library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of many drivers have in common: timeouts, and how a line is opened."""
+"""Options that many drivers have in common: timeouts, and the transport of a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """The longest that each phase of an exchange may take; the caller's deadline may be shorter."""
+    """The time limits of the phases of an exchange; the caller's deadline may be shorter."""
 
     connect_timeout: Seconds = 2.0
     """Seconds for opening the line, with TLS or a login over SSH where it has one."""
@@ -29,7 +29,7 @@ DEFAULT = Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class LineOptions(Timeouts):
-    """Which transport carries a line, and how a serial one is set; that counts on no other."""
+    """The transport of a line, and the settings of a serial line."""
 
     parity: Literal["none", "even", "odd"] = "none"
     rtscts: bool = False

@@ -1,7 +1,7 @@
 """Serial lines through pyserial; the only module that imports it.
 
-The line has eight data bits and one stop bit; without another word, no parity and no flow control.
-Modem lines are never read: a pseudo-terminal has none.
+The line has eight data bits and one stop bit; by default, no parity and no flow control. Modem
+lines are never read, since a pseudo-terminal has none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def dial(
     parity: str = "none",
     rtscts: bool = False,
 ) -> SerialTransport:
-    """Open a serial device for ourselves alone, and drop what it said before."""
+    """Open a serial device exclusively, and discard bytes that were received before."""
     where = place(resource)
     if not isinstance(where, Tty):
         raise UsageError(f"{instrument}: {resource!r} is no serial line")
@@ -76,7 +76,7 @@ class SerialTransport(BufferedTransport):
         return data
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes."""
+        """Return whether the idle line is up and holds no unread bytes."""
         try:
             return not self._unread and not self._port.in_waiting
         except OSError:

@@ -1,11 +1,10 @@
 """Command lines over SSH; the drivers' only importer of paramiko.
 
-Every line that is sent runs as a command of its own, in an exec channel of one connection that is
-kept. So an answer ends where the command does, and its exit status says whether it worked; in an
-interactive shell both would have to be guessed from a prompt that output may contain.
-
-Host keys are strict, by the user's known_hosts. Without a password the user's agent and keys log
-in. paramiko leaves Nagle's algorithm on (44 ms an exchange) and waits for some answers without a
+Every line that is sent runs as a command of its own, in an exec channel of one persistent
+connection. So an answer ends with the command, and its exit status shows whether it succeeded; in
+an interactive shell both would have to be guessed from a prompt, which output may contain. Host
+keys are checked by the user's known_hosts. Without a password the user's SSH agent and keys are
+used. paramiko leaves Nagle's algorithm on (44 ms an exchange) and waits for some answers without a
 limit; here it is off, and a deadline that passes cuts the connection.
 """
 
@@ -79,7 +78,7 @@ def _log_in(
 
 
 class SshTransport(BufferedTransport):
-    """One connection; what is received is a command's output, `EXIT_MARK`, its status and LF."""
+    """One connection; it receives a command's output, then `EXIT_MARK`, exit status and LF."""
 
     def __init__(
         self,
@@ -123,7 +122,7 @@ class SshTransport(BufferedTransport):
         return EXIT_MARK + b"%d\n" % status
 
     def quiet(self) -> bool:
-        """Tell whether the idle connection is up and no command is left running."""
+        """Return whether the idle connection is up and no command is still running."""
         if self._unread or self._command is not None or not self._transport.is_active():
             return False
         # paramiko's own thread reads, and closes; this only looks whether the other side hung up
@@ -136,7 +135,7 @@ class SshTransport(BufferedTransport):
             return False
 
     def close(self) -> None:
-        """Hang up; safe to call twice."""
+        """Close the connection; safe to call twice."""
         self._client.close()
 
     def _failed(self, what: str, error: Exception, deadline: Deadline) -> InstrumentError:

@@ -1,6 +1,6 @@
-"""TCP ports straight through the standard library's sockets, without VISA.
+"""TCP connections by the standard library's sockets, without VISA.
 
-Nagle's algorithm is off; a peer that hung up is a lost link at once, not silence.
+Nagle's algorithm is off; a connection that the peer closed is a lost link at once, not a timeout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IDLE, _BETWEEN, _QUESTIONS = 30, 5, 4
 
 
 def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> TcpTransport:
-    """Connect to a TCP port, whether it is written as a VISA name or as `tcp://host:port`."""
+    """Connect to a TCP port, given as a VISA name or as `tcp://host:port`."""
     where = place(resource)
     if not isinstance(where, Tcp):
         raise UsageError(f"{instrument}: {resource!r} is no TCP port")
@@ -27,9 +27,9 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Tc
 
 
 def open_socket(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
-    """Return a socket that is connected and sends at once.
+    """Return a connected socket without Nagle's delay.
 
-    The deadline holds for the name service too, and for all addresses of a name together.
+    The deadline includes the name service, and all addresses of a name together.
     """
 
     def connect() -> socket.socket:
@@ -44,10 +44,10 @@ def open_socket(instrument: str, where: Tcp, deadline: Deadline) -> socket.socke
 
 
 def set_socket_options(line: socket.socket) -> None:
-    """Have a connection send at once, and notice within a minute that its other side is gone.
+    """Disable Nagle's delay, and detect a dead peer within a minute by keep-alive probes.
 
-    What asks for that keeps a firewall in between from forgetting an idle connection, too. Bytes
-    that are not acknowledged are given up as soon as keep-alive probes are.
+    The probes also keep an idle connection open in a firewall. Unacknowledged bytes have the same
+    time limit as keep-alive probes.
     """
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -58,7 +58,7 @@ def set_socket_options(line: socket.socket) -> None:
 
 
 class TcpTransport(BufferedTransport):
-    """One connection."""
+    """One TCP connection."""
 
     def __init__(self, instrument: str, line: socket.socket) -> None:
         super().__init__(instrument)
@@ -88,12 +88,12 @@ class TcpTransport(BufferedTransport):
         return data
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes."""
+        """Return whether the idle line is up and holds no unread bytes."""
         if self._unread or self._line.fileno() < 0:
             return False
         ready, _, _ = select.select([self._line], [], [], 0.0)
         return not ready
 
     def close(self) -> None:
-        """Hang up; safe to call twice."""
+        """Close the connection; safe to call twice."""
         self._line.close()

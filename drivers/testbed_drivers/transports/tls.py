@@ -1,8 +1,8 @@
-"""TCP ports inside TLS, through the standard library's ssl.
+"""TLS connections by the standard library's ssl.
 
-TLS has messages of its own, which may come at any time (RFC 8446) and are no data. OpenSSL takes
-them from a socket for as long as they come; so here it is handed what has come so far, and every
-wait for more has its deadline.
+TLS has messages of its own, which may come at any time (RFC 8446) and are no data. OpenSSL would
+read them from a socket without a limit; so here it is given the bytes received so far, and every
+wait for more has a deadline.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def dial(instrument: str, where: Tcp, tls: ssl.SSLContext, deadline: Deadline) -> TlsTransport:
-    """Connect to a TCP port and agree on TLS there."""
+    """Connect to a TCP port and perform the TLS handshake."""
     line = open_socket(instrument, where, deadline)
     made = TlsTransport(instrument, line, tls, where.host)
     try:
@@ -50,7 +50,7 @@ def dial(instrument: str, where: Tcp, tls: ssl.SSLContext, deadline: Deadline) -
 
 
 class TlsTransport(TcpTransport):
-    """One connection inside TLS."""
+    """One TLS connection."""
 
     def __init__(
         self, instrument: str, line: socket.socket, tls: ssl.SSLContext, host: str
@@ -60,11 +60,11 @@ class TlsTransport(TcpTransport):
         self._tls = tls.wrap_bio(self._received, self._to_send, server_hostname=host)
 
     def handshake(self, deadline: Deadline) -> None:
-        """Agree on TLS; raise ssl.SSLError where that fails."""
+        """Perform the TLS handshake; raise ssl.SSLError where it fails."""
         self._complete(self._tls.do_handshake, deadline)
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes."""
+        """Return whether the idle line is up and holds no unread bytes."""
         if self._unread or self._line.fileno() < 0:
             return False
         limit = Deadline.after(_OWN_SECONDS)

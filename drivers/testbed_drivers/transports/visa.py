@@ -50,7 +50,7 @@ def dial(
     parity: str = "none",
     rtscts: bool = False,
 ) -> VisaTransport:
-    """Open a VISA resource, or a device name as the serial resource it is."""
+    """Open a VISA resource, or a device name as a VISA serial resource."""
     where = place(resource)
     name = f"ASRL{where.path}::INSTR" if isinstance(where, Tty) else resource
 
@@ -97,7 +97,7 @@ class VisaTransport(BufferedTransport):
             raise self._failure("sending", error) from error
 
     def quiet(self) -> bool:
-        """Tell whether no unread bytes are held; what the VISA library buffers is not seen."""
+        """Return whether this transport holds no unread bytes; the VISA library may buffer some."""
         return not self._unread
 
     def close(self) -> None:
@@ -146,14 +146,14 @@ class VisaTransport(BufferedTransport):
 
 
 class PolledVisaTransport(VisaTransport):
-    """One open pyvisa-py session whose socket or serial port is watched from here."""
+    """One open pyvisa-py session; the transport itself waits on its socket or serial port."""
 
     def __init__(self, instrument: str, resource: MessageBasedResource, descriptor: int) -> None:
         super().__init__(instrument, resource)
         self._descriptor = descriptor
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes."""
+        """Return whether the idle line is up and holds no unread bytes."""
         return super().quiet() and not self._readable(0.0)
 
     def _write(self, data: bytes, deadline: Deadline) -> None:

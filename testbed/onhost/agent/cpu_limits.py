@@ -1,4 +1,4 @@
-"""Let a rank run only part of the time: stopped and continued in turn, or on a CPU quota."""
+"""Limit the CPU time of a rank: by stopping and continuing it in turn, or by a CPU quota."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class CpuThrottle:
-    """Continue a stopped process and stop it again, in turn.
+    """Throttles a process: stops and continues it in turn.
 
-    `period` is in seconds, of which it runs `share`; `send` sends it a signal.
+    The process runs a `share` of every `period` seconds; `send` sends a signal to it.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class CpuThrottle:
         self._due = now + self._seconds[self._last]
 
     def work(self, now: float) -> None:
-        """Send what is due."""
+        """Send the stop or continue signal that is due."""
         if now >= self._due:
             turns = self._last == signal.SIGSTOP
             self._last = signal.SIGCONT if turns else signal.SIGSTOP
@@ -34,21 +34,21 @@ class CpuThrottle:
 
 
 def cgroup_of(pid: int) -> str:
-    """Return the name of the cgroup that a process gets for its quota."""
+    """Return the name of the cgroup for the CPU quota of a process."""
     return f"testbed-{pid}"
 
 
 def remove_cgroup(name: str) -> None:
-    """Remove a cgroup that a quota left, in which nothing runs any more; one that is gone is fine.
+    """Remove the cgroup of a CPU quota, in which no process runs any more, if it still exists.
 
-    Raise OSError when something still does.
+    Raise OSError when a process still runs in it.
     """
     with suppress(FileNotFoundError):
         (_CGROUPS / name).rmdir()
 
 
 class CpuQuota:
-    """A cgroup of its own for one process, which gets `share` of one core in each `period`."""
+    """A cgroup with one process, which gets `share` of one core in each `period`."""
 
     def __init__(self, pid: int, share: float, period: float) -> None:
         """Make the group and move the process there; OSError where that is not permitted."""
@@ -68,7 +68,7 @@ class CpuQuota:
             raise
 
     def end(self) -> None:
-        """Move the process back and remove the group; a process that has ended left by itself."""
+        """Move the process back to its former cgroup and remove this one."""
         if Path(f"/proc/{self._pid}").exists():
             (self._home / "cgroup.procs").write_text(str(self._pid))
         self._group.rmdir()

@@ -1,4 +1,4 @@
-"""What an agent reports of its host at the beginning."""
+"""The facts that an agent reports of its host at the beginning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ports import card_addresses, hardware_address
 
 
 def host_facts(interfaces: dict[str, str]) -> dict[str, Any]:
-    """Return names, versions and sizes; `interfaces` are those of the fabric ports, by port."""
+    """Return names, versions and sizes; `interfaces` maps fabric ports to their interfaces."""
     free = os.statvfs(tempfile.gettempdir())
     return {
         "hostname": platform.node(),

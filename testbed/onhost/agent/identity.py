@@ -1,16 +1,16 @@
-"""Who is at the other end of a circuit: a question and an answer over the circuit itself.
+"""Identify the port at the other end of a circuit, by datagrams over the circuit itself.
 
-A read-back says what a switch believes, a carrier says that there is light; only an answer from the
-right port says that the light comes from where it should. Datagrams are bound to the port, so they
-can take no other path, and broadcast, so they need no ARP: a kernel whose first ARP request was
-lost while a link came up asks again only a second later. A kernel hands its own broadcasts to its
-own sockets, too: where both ends happen to listen at the same number, a port receives what it sends
-itself, and must not take that for the other end. A packet switch would carry a broadcast to all
-hosts; there a question is `direct`, to one address, and so is its answer.
+A read-back is the switch's own view, a carrier shows that there is light; only an answer from the
+right port proves that the light comes from there. Datagrams are bound to the port, so they can take
+no other path, and broadcast, so they need no ARP: a kernel whose first ARP request was lost while a
+link came up asks again only a second later. A kernel hands its own broadcasts to its own sockets,
+too: where both ends happen to listen at the same number, a port receives what it sends itself, and
+must not take that for the other end. A packet switch would carry a broadcast to all hosts; there a
+question is `direct`, to one address, and so is its answer.
 
 The token that the agents of a run share is never sent: each datagram carries an HMAC of itself
-under it, and a question carries a nonce that its answer must repeat, so that neither a
-listener on a fibre nor a replayed answer can pass as a port.
+under it, and a question carries a nonce that its answer must repeat, so that neither a listener on
+a fibre nor a replayed answer can pass as a port.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _BROADCAST = "255.255.255.255"
 
 
 class IdentityPort:
-    """One fabric port that answers who it is, and asks others.
+    """One fabric port that answers identity queries and sends them to its peer.
 
-    `token` is shared by the agents of one run; a question without it is not answered.
+    `token` is shared by the agents of one run; a query without it is not answered.
     """
 
     def __init__(self, host: str, port: str, interface: str, token: str) -> None:
@@ -46,15 +46,15 @@ class IdentityPort:
 
     @property
     def number(self) -> int:
-        """Return the UDP port that questions go to."""
+        """Return the UDP port on which identity queries are received."""
         return int(self._socket.getsockname()[1])
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when something arrives."""
+        """Return the file descriptor that becomes readable when a datagram arrives."""
         return self._socket.fileno()
 
     def ask(self, number: int, question: int, address: str = "") -> None:
-        """Send one question to the peer's UDP port; a dark circuit loses it silently.
+        """Send one identity query to the peer's UDP port; on a dark circuit it is lost silently.
 
         With an address the question goes to it alone.
         """
@@ -63,12 +63,12 @@ class IdentityPort:
         self._send(asked, (address or _BROADCAST, number))
 
     def forget(self, question: int) -> None:
-        """Take no more answers to a question, and drop the one it had."""
+        """Discard the answer to a query, and accept no more answers to it."""
         self._nonces.pop(question, None)
         self.answers.pop(question, None)
 
     def read_datagrams(self) -> None:
-        """Answer questions and keep answers, as many as have arrived."""
+        """Read all datagrams that have arrived: answer queries and store answers."""
         while True:
             message, sender = self._receive()
             if sender is None:
@@ -110,5 +110,5 @@ class IdentityPort:
         return nonce is not None and message.get("nonce") == nonce
 
     def close(self) -> None:
-        """Stop answering."""
+        """Close the socket, which ends answering."""
         self._socket.close()

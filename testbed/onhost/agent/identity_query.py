@@ -1,4 +1,4 @@
-"""A question to the other end of a circuit, repeated until it is answered or time is up."""
+"""An identity query over a circuit, repeated until it is answered or time is up."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _numbers = itertools.count(1)
 
 
 class IdentityQuery:
-    """Ask `count` times, `interval` seconds apart; when `first`, until the first right answer.
+    """Sends a query `count` times, `interval` seconds apart; if `first`, until the right answer.
 
-    `expect` names the host and port that should answer; `limit` is how long to wait in all;
-    `address` is whom to ask where more than one could receive the question. A wrong answer does not
-    end the first kind: questions are asked before a circuit is changed, and whom it led to until
-    then may still receive them.
+    `expect` names the host and port that should answer; `limit` is the total time to wait;
+    `address` is the receiver where several hosts could receive the query. With `first` a wrong
+    answer does not end the query: it may be sent before a circuit is changed, and the former peer
+    may still receive it.
     """
 
     def __init__(self, request: Message, port: IdentityPort, now: float) -> None:
@@ -29,7 +29,7 @@ class IdentityQuery:
         self._asked: list[int] = []
 
     def work(self, now: float) -> Optional[dict[str, Any]]:
-        """Ask when it is time; return the result once the question is over."""
+        """Send the query when it is due; return the result once it is finished."""
         answers = [self.port.answers[n] for n in self._asked if n in self.port.answers]
         seen = sorted({(answer["host"], answer["port"]) for answer in answers})
         if self.request["first"]:

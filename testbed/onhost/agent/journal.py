@@ -1,9 +1,9 @@
-"""What an agent changes on its host, written down and synced before it does so.
+"""The journal of an agent: changes of its host, written and synced before each change.
 
-One file for each agent, locked for as long as that lives. An agent that ends in good order removes
-it; what a killed one leaves behind is unlocked, and the next agent on the host takes back all that
-stands in it, last first. Nothing in it is code or a command: each kind of undo is known here by
-name. The file is about the state of one kernel, so another boot of the machine makes it void.
+One file for each agent, locked for as long as that lives. An agent that ends normally removes it;
+the journal of a killed agent is unlocked, and the next agent on the host undoes its entries, last
+first. Entries contain no code or commands: each kind of undo has a name that `undo` knows. The file
+describes the state of one kernel, so a reboot of the machine makes it void.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAUSE = 0.01
 
 
 class HostJournal:
-    """The journal of this process: `record` before the act, `mark_undone` after the undo."""
+    """The journal of this process: call `record` before a change, `mark_undone` after its undo."""
 
     def __init__(self, run: str, host: str) -> None:
         """Make the file; raise OSError when no place takes it."""
@@ -47,7 +47,7 @@ class HostJournal:
         raise OSError(f"no undo can be written on this host: {'; '.join(problems)}")
 
     def record(self, undo: str, **arguments: Any) -> int:
-        """Write what will take back the act that follows; raise OSError when that cannot be."""
+        """Write the undo of the change that follows; raise OSError when the write fails."""
         number = self._next
         self._next += 1
         entry = {"id": number, "undo": undo, **arguments}
@@ -59,20 +59,20 @@ class HostJournal:
         return number
 
     def mark_undone(self, number: int) -> None:
-        """Write that an undo was done and verified; a full disk only means that it is done twice.
+        """Mark an undo as done and verified; if the disk is full, it will be done twice.
 
-        An undo is harmless when there is nothing left to take back.
+        An undo has no effect when there is nothing left to undo.
         """
         self._open.pop(number, None)
         with suppress(OSError):
             _append(self._file, {"done": number})
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return what is not marked as undone, last first."""
+        """Return the entries that are not marked as undone, last first."""
         return list(self._open.values())[::-1]
 
     def close(self) -> None:
-        """Remove the file, unless something is still to be taken back."""
+        """Remove the file, unless an entry is not yet undone."""
         if not self._open:
             self._path.unlink(missing_ok=True)
             _remove_if_empty(self._path.parent)
@@ -80,7 +80,7 @@ class HostJournal:
 
 
 class OrphanedJournal:
-    """The journal of an agent that is dead; no other agent undoes it meanwhile."""
+    """The journal of a dead agent, locked against other agents meanwhile."""
 
     def __init__(self, path: Path, descriptor: int, header: dict[str, Any]) -> None:
         self.path = path
@@ -89,7 +89,7 @@ class OrphanedJournal:
         self.host: str = header["host"]
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return what is not marked as undone, last first; a line that was cut was not acted on."""
+        """Return the entries not marked as undone, last first; a truncated line is ignored."""
         found: dict[int, dict[str, Any]] = {}
         for line in self.path.read_bytes().split(b"\n")[1:]:
             try:
@@ -103,21 +103,21 @@ class OrphanedJournal:
         return [found[number] for number in sorted(found, reverse=True)]
 
     def discard(self) -> None:
-        """Remove the file: all in it is taken back."""
+        """Remove the file, since all its entries are undone."""
         self.path.unlink(missing_ok=True)
         self.release()
         _remove_if_empty(self.path.parent)
 
     def release(self) -> None:
-        """Leave the file to the next agent."""
+        """Unlock the file and leave it to the next agent."""
         os.close(self._descriptor)
 
 
 def orphaned_journals(run: str, host: str) -> list[OrphanedJournal]:
     """Return the journals of dead agents, oldest first.
 
-    An agent of the same run and host was given up by the orchestrator that started this one: it
-    gets a moment to end, then it is killed. Agents of others that live are left alone.
+    An older agent of the same run and host was abandoned by the orchestrator that started this one:
+    it gets a moment to end, then it is killed. Living agents of other runs are not affected.
     """
     found = []
     for path in sorted(_files(), key=_age):

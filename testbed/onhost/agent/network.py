@@ -1,4 +1,4 @@
-"""Addresses, routes and neighbours that we give fabric ports, and take away again."""
+"""Set up addresses, routes and neighbour entries of fabric ports, and remove them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAUSE = 0.01
 
 
 class Change(NamedTuple):
-    """One thing that a port has, or is to have: an address, a route, a neighbour, or being up."""
+    """One setting of a port to add or remove: an address, a route, a neighbour, or link up."""
 
     what: str
     interface: str
@@ -30,12 +30,12 @@ class Change(NamedTuple):
 
     @property
     def make(self) -> str:
-        """Return the arguments of `ip` that make it."""
+        """Return the arguments of `ip` that make the change."""
         return _COMMANDS[self.what][0].format(**self._asdict())
 
     @property
     def undo(self) -> str:
-        """Return the arguments of `ip` that undo it."""
+        """Return the arguments of `ip` that undo the change."""
         return _COMMANDS[self.what][1].format(**self._asdict())
 
 
@@ -56,13 +56,13 @@ _COMMANDS = {
 
 
 def missing(ports: dict[str, dict[str, str]], peers: dict[str, str]) -> list[Change]:
-    """Return what must be made so that every port is up and reaches each peer.
+    """Return the changes needed so that every port is up and reaches each peer.
 
-    `peers` are addresses with the hardware address of each. Sockets choose their port by binding
-    to it, so every peer has a route and a neighbour entry over every port; the metrics keep the
-    routes apart, and fixed neighbours save a circuit that has just come up from ARP and its
-    retries a second apart. What is there already is left alone, now and at undo. Raise OSError for
-    an interface that is not there, or with what `ip` said.
+    `peers` are addresses with the hardware address of each. Sockets choose their port by binding to
+    it, so every peer has a route and a neighbour entry over every port; the metrics keep the routes
+    apart, and fixed neighbours save a circuit that has just come up from ARP and its retries a
+    second apart. Existing settings are kept, now and at undo. Raise OSError for a missing
+    interface, or with the output of `ip`.
     """
     links = _links()
     there = {(c.what, c.interface, c.to) for c in _present(links)}
@@ -80,13 +80,13 @@ def missing(ports: dict[str, dict[str, str]], peers: dict[str, str]) -> list[Cha
 
 
 def make(changes: list[Change]) -> None:
-    """Make changes in their order; raise OSError with what `ip` said."""
+    """Make changes in their order; raise OSError with the output of `ip`."""
     if changes:
         _batch([change.make for change in changes])
 
 
 def revert(changes: list[Change]) -> list[Change]:
-    """Take changes back, last first; return those that stayed."""
+    """Revert changes, last first; return those that could not be reverted."""
     if not changes:
         return []
     with suppress(OSError):  # some were gone already; what counts is what is still there
@@ -96,9 +96,9 @@ def revert(changes: list[Change]) -> list[Change]:
 
 
 def await_others(limit: float) -> None:
-    """Wait until no `ip` makes changes on this host any more.
+    """Wait until no `ip` command is changing this host any more.
 
-    An `ip` whose agent was killed still does all that it was told to.
+    An `ip` process whose agent was killed still completes its batch of changes.
     """
     end = time.monotonic() + limit
     while _is_at_work() and time.monotonic() < end:

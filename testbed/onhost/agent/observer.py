@@ -1,7 +1,7 @@
-"""A process of its own that observes a rank's process and reports when it reaches a given state.
+"""A separate process that reports when a rank's process reaches a given state.
 
 The receipt of a fault must not come from the process that injects it. This process sends no signals
-and is not the rank's parent: it reads what the kernel says of the process.
+and is not the rank's parent: it reads the process state from /proc.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _PERIOD = 0.0005
 
 
 class ProcessObserver:
-    """The observing process, as seen from its agent; it reports one state once.
+    """The observing process, as its agent controls it; it reports one state once.
 
-    It is a fork of the agent, which has one thread: no fault waits for another Python to start.
+    It is a fork of the agent, which has one thread: no fault is delayed by the start of a Python
+    interpreter.
     """
 
     def __init__(self, pid: int, states: str) -> None:
@@ -52,7 +53,7 @@ class ProcessObserver:
         os.close(theirs)
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill the observing process."""
         send(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
         os.close(self.pipe)
@@ -73,7 +74,7 @@ def _leave_the_agent(agent: int, pipe: int) -> None:
 
 
 class ProcessObservers:
-    """At most one observer for each slot; each answers a request."""
+    """At most one observer for each slot; each of them answers one request."""
 
     def __init__(self, selector: selectors.BaseSelector, send: Callable[[Message], None]) -> None:
         self._selector = selector
@@ -81,13 +82,13 @@ class ProcessObservers:
         self._by_slot: dict[int, ProcessObserver] = {}
 
     def start(self, slot: int, pid: int, states: str) -> None:
-        """Start an observer of the process in a slot, in place of any other."""
+        """Start an observer of the process in a slot, replacing any other."""
         self._end(slot)
         observer = self._by_slot[slot] = ProcessObserver(pid, states)
         self._selector.register(observer.pipe, selectors.EVENT_READ, lambda: self._read(slot))
 
     def ask(self, slot: int, number: int) -> None:
-        """Answer request `number` with the next report of a slot's observer, when it comes."""
+        """Answer request `number` with the next report of a slot's observer."""
         if slot not in self._by_slot:
             raise ValueError(f"no process observes slot {slot}, or it has seen nothing")
         self._by_slot[slot].requests.append(number)
@@ -124,7 +125,7 @@ class ProcessObservers:
 
 
 def observe(pid: int, start: str, states: str) -> None:
-    """Write the state of a process to standard output once it is one of `states`."""
+    """Print the state of a process to standard output once it is one of `states`."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         state = state_of(pid, start)

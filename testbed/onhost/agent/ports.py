@@ -1,4 +1,4 @@
-"""The fabric ports of this host, looked at: carrier, byte counters, hardware addresses."""
+"""The state of this host's fabric ports: carrier, byte counters, hardware addresses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MADE_UP = 0x02
 
 
 class CarrierWatch:
-    """Tell when a port gains or loses its carrier.
+    """Detects when a port gains or loses its carrier.
 
-    A netlink message wakes us at once, and `changes` asks the driver itself (ETHTOOL_GLINK). It
-    must also be called every few milliseconds without a message: the kernel delays the second
+    A netlink message wakes the agent at once, and `changes` asks the driver itself (ETHTOOL_GLINK).
+    It must also be called every few milliseconds without a message: the kernel delays the second
     message within a second by up to a second (net/core/link_watch.c), though not the carrier.
     """
 
@@ -34,11 +34,11 @@ class CarrierWatch:
         self._netlink.bind((0, _RTMGRP_LINK))
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when some link changed."""
+        """Return the file descriptor that becomes readable when a link has changed."""
         return self._netlink.fileno()
 
     def changes(self) -> list[tuple[str, bool]]:
-        """Return every port whose carrier is not what it was, with what it is now."""
+        """Return every port whose carrier has changed since the last call, with the new state."""
         self._drain()
         found = []
         for port, interface in self._interfaces.items():
@@ -49,7 +49,7 @@ class CarrierWatch:
         return found
 
     def carrier(self, interface: str) -> bool:
-        """Ask the driver whether the port has a carrier; an absent port has none."""
+        """Ask the driver whether the port has a carrier; false for a missing port."""
         answer = array.array("I", [_ETHTOOL_GLINK, 0])
         address, _ = answer.buffer_info()
         request = struct.pack("16sP8x", interface.encode(), address)
@@ -65,13 +65,13 @@ class CarrierWatch:
                 pass
 
     def close(self) -> None:
-        """Stop watching."""
+        """Close the sockets, which ends the detection."""
         self._asking.close()
         self._netlink.close()
 
 
 def counters(interface: str) -> dict[str, int]:
-    """Return a port's byte and packet counters since it exists."""
+    """Return a port's byte and packet counters since it was created."""
     root = Path(f"/sys/class/net/{interface}/statistics")
     return {name: int((root / name).read_text()) for name in _COUNTERS}
 
@@ -82,9 +82,9 @@ def hardware_address(interface: str) -> str:
 
 
 def card_addresses(ports: Path = _PORTS) -> list[str]:
-    """Return the hardware addresses that the makers of this host's network cards gave them.
+    """Return the factory hardware addresses of this host's network cards.
 
-    Left out are those of virtual ports and of consoles on USB: many machines have the same.
+    Virtual ports and USB consoles are left out, since many machines share their addresses.
     """
     found = set()
     for port in ports.iterdir() if ports.is_dir() else ():

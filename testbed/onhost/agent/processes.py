@@ -1,7 +1,7 @@
-"""Processes that must not stay on this host: found by a mark in their environment, ended, verified.
+"""Find processes by a mark in their environment, kill them and verify that they are gone.
 
-A mark in the environment is inherited by everything a rank starts, in whatever session or group,
-and needs no process id to be known beforehand.
+The mark in the environment is inherited by every process that a rank starts, in whatever session or
+group, and needs no process id to be known beforehand.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _PAUSE = 0.002
 def start_time(pid: int) -> Optional[str]:
     """Return when a process started, in the kernel's ticks; None when it is gone or a zombie.
 
-    Together with the id it names one process for as long as the machine is up.
+    Process id and start time together identify a process until the next boot.
     """
     state, start = _stat(pid)
     return None if state in "ZX" else start
 
 
 def state_of(pid: int, start: Optional[str] = None) -> str:
-    """Return the kernel's letter for a process: R, S, T for stopped, Z; X when it is gone.
+    """Return the kernel's state letter of a process, such as R, S, T, Z; X when it is gone.
 
-    With a `start`, of the process that started then.
+    With `start`, only the process with that start time counts.
     """
     state, started = _stat(pid)
     return state if start in (None, started) else "X"
@@ -48,10 +48,10 @@ def _stat(pid: int) -> tuple[str, str]:
 
 
 def end_marked(mark: str, limit: float) -> list[int]:
-    """Kill the processes that an agent has started, and strays of its run, until none is left.
+    """Kill all processes that an agent has started, and strays of its run.
 
     Strays are started by a launcher on another host: they carry the mark of an agent that does not
-    run here. Return those left after `limit` seconds, as far as this user may look.
+    run here. Return those left after `limit` seconds, as far as this user may see them.
     """
     run = mark.partition("/")[0]
     end = time.monotonic() + limit
@@ -85,7 +85,7 @@ def _marks() -> Iterator[tuple[int, str]]:
 
 
 def end_process(pid: int, start: str, limit: float) -> bool:
-    """Kill one process, known by its start; tell whether it is gone within `limit`."""
+    """Kill one process, identified by id and start time; return whether it is gone in time."""
     end = time.monotonic() + limit
     while start_time(pid) == start:
         if time.monotonic() > end:
@@ -96,6 +96,6 @@ def end_process(pid: int, start: str, limit: float) -> bool:
 
 
 def send(pid: int, number: int) -> None:
-    """Send a signal; a process that has ended is fine."""
+    """Send a signal to a process; do nothing if it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)

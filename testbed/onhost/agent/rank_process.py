@@ -1,4 +1,4 @@
-"""Ranks as processes, in a process group of their own each, which never outlive the agent."""
+"""Rank processes, each in a process group of its own, which never outlive the agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with(agent: int) -> None:
-    """Have the kernel kill this process with the agent: a rank that is stopped cannot see it go."""
+    """Make the kernel kill this process when the agent dies, even if the rank is stopped."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != agent:
         os._exit(1)  # it went before we asked
@@ -83,7 +83,7 @@ class RankProcess:
         return self._process.pid
 
     def send(self, message: Message) -> None:
-        """Pass one message on; a rank that has ended loses it, and one that takes none is ended."""
+        """Send one message to the rank; kill a rank that does not read its messages."""
         self.line.settimeout(_SEND_LIMIT)
         try:
             self.line.sendall(encode(message))
@@ -96,7 +96,7 @@ class RankProcess:
             self.line.setblocking(False)
 
     def messages(self) -> list[Message]:
-        """Return all messages that have arrived, however many."""
+        """Return all messages that have arrived from the rank."""
         messages: list[Message] = []
         try:
             while data := self.line.recv(1 << 16):
@@ -106,7 +106,7 @@ class RankProcess:
         return messages
 
     def error_lines(self) -> list[str]:
-        """Return the whole lines that have arrived on standard error."""
+        """Return the complete lines that have arrived on the rank's standard error."""
         try:
             data = os.read(self.errors, 1 << 16)
         except BlockingIOError:
@@ -117,12 +117,12 @@ class RankProcess:
         return [line.decode(errors="replace") for line in lines if line]
 
     def signal(self, number: int) -> None:
-        """Send a signal to the rank and everything it started; one that has ended is fine."""
+        """Send a signal to the rank's process group; do nothing if it has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
     def state_after(self, number: int) -> str:
-        """Return the state that a signal led to, as soon as it has; at most 1 s later."""
+        """Return the process state after a signal, once it has changed; after 1 s at the latest."""
         limit = time.monotonic() + _SIGNAL_LIMIT
         while (state := state_of(self.pid)) not in _EFFECT.get(number, state):
             if time.monotonic() > limit:
@@ -131,11 +131,11 @@ class RankProcess:
         return state
 
     def exit_code(self) -> Optional[int]:
-        """Return the exit code, negative for a signal, or None while it runs."""
+        """Return the exit code, negative for a signal, or None while the rank runs."""
         return self._process.poll()
 
     def end(self) -> bool:
-        """Kill it and its group and wait; tell whether it is provably gone."""
+        """Kill the rank's process group and wait; return whether it is gone."""
         self.signal(signal.SIGKILL)
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)

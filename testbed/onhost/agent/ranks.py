@@ -1,4 +1,4 @@
-"""The rank processes of one agent: started, watched and ended, each in a slot of its host."""
+"""The rank processes of one agent: started, monitored and ended, each in a slot of its host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Send = Callable[[Message], None]
 
 
 class Ranks:
-    """At most one rank in each slot; what happens to them is sent as events."""
+    """At most one rank process per slot; their events are sent to the orchestrator."""
 
     def __init__(
         self, bundle: int, selector: selectors.BaseSelector, journal: HostJournal, send: Send
@@ -40,7 +40,7 @@ class Ranks:
         self.observers = ProcessObservers(selector, send)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
-        """Start a rank's process; it then waits to be configured."""
+        """Start a rank's process, which then waits for its configuration."""
         if slot in self._processes:
             raise ValueError(f"slot {slot} has a rank already")
         rank = RankProcess(slot, self._bundle, {**environment, MARK: self.journal.mark})
@@ -54,7 +54,7 @@ class Ranks:
         return {"slot": slot, "pid": rank.pid}
 
     def send(self, slot: int, message: Message, grace: float) -> None:
-        """Pass a message on; one that configures says how long a silence counts."""
+        """Send a message to a rank; the message `configure` sets the heartbeat limit."""
         rank = self._rank(slot)
         if message["do"] == "configure":
             self._silence_limit = message["heartbeat"]
@@ -62,7 +62,7 @@ class Ranks:
         rank.send(message)
 
     def signal(self, slot: int, name: str, watched: str = "") -> dict[str, Any]:
-        """Send a signal; return between which instants it took effect, and the state after it.
+        """Send a signal; return the interval in which it took effect, and the state after it.
 
         A stop is recorded in the journal first, with SIGCONT as its undo.
         """
@@ -81,18 +81,19 @@ class Ranks:
         return {"mono": [before, after], "state": state, "pid": rank.pid}
 
     def delay(self, slot: int, seconds: float, number: int) -> None:
-        """Have a rank enter collectives late from now on; it answers request `number` itself.
+        """Delay a rank before every collective from now on; the rank answers request `number`.
 
-        The answer says between which instants the delay took effect.
+        The answer has the interval in which the delay took effect.
         """
         rank = self._rank(slot)
         rank.delay = (number, time.monotonic())
         rank.send({"do": "straggle", "seconds": seconds})
 
     def slow(self, slot: int, share: float, period: float, *, quota: bool) -> None:
-        """Let a rank run `share` of the time from now on, in turns of `period` seconds.
+        """Limit a rank to `share` of the CPU time from now on, in cycles of `period` seconds.
 
-        By a CPU quota, or else by stopping and continuing it. A share of 1 ends both.
+        The limit is a CPU quota, or else the process is stopped and continued. A share of 1 removes
+        it.
         """
         rank = self._rank(slot)
         if rank.throttle:
@@ -106,7 +107,7 @@ class Ranks:
             rank.throttle = CpuThrottle(rank.signal, share, period, time.monotonic())
 
     def work(self, now: float) -> None:
-        """Stop and continue the throttled ranks for which it is time."""
+        """Stop and continue those throttled ranks for which it is time."""
         for rank in self._processes.values():
             if rank.throttle:
                 rank.throttle.work(now)
@@ -128,12 +129,12 @@ class Ranks:
                 self.journal.mark_undone(entry)
 
     def end(self, slot: int) -> bool:
-        """Kill a rank and tell whether it is provably gone; one that never ran here is."""
+        """Kill a rank; return whether it is gone, which is true if it never ran here."""
         rank = self._processes.pop(slot, None)
         return rank is None or self._release(rank)
 
     def end_all(self) -> list[str]:
-        """Kill every rank; return which survived. What they started stands in the journal."""
+        """Kill every rank; return the survivors. The journal covers the processes they started."""
         self.observers.end_all()
         left = [
             f"the rank in slot {slot} survived"
@@ -144,10 +145,10 @@ class Ranks:
         return left
 
     def check_heartbeats(self) -> None:
-        """Report once of each rank that it has been silent for too long.
+        """Report each rank once that has been silent for longer than its limit.
 
-        While the agent itself does not run (it waits for a processor, is stopped, or is busy with
-        a request), beats may wait to be read: that time counts as no rank's silence.
+        While the agent itself does not run (it waits for a processor, is stopped, or is busy with a
+        request), heartbeats may wait to be read: that time does not count as silence.
         """
         now = time.monotonic()
         missing = max(0.0, now - self._last_check - _CHECK_PERIOD)

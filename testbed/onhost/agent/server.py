@@ -1,12 +1,11 @@
-"""The agent: one process per host that does on the host what the orchestrator asks over SSH.
+"""The agent: one process per host that carries out the orchestrator's requests over SSH.
 
 It reads framed JSON on standard input and writes it on standard output. A request carries `id` and
-`do`; its answer carries the same number as `re`, and either `ok` or `error`. What happens
-without a request is sent as `event`. Every stamp called `mono` is this host's monotonic clock.
-
-When standard input closes, or no request comes for as long as the orchestrator said, the agent
-kills its ranks, takes back what it did to the network, and ends. What it could not take back,
-because it was killed, the next agent on this host does (journal.py).
+`do`; its answer carries the same number as `re`, and either `ok` or `error`. Anything else is sent
+as `event`. Every stamp called `mono` is of this host's monotonic clock. When standard input closes,
+or no request comes for the time that the orchestrator set, the agent kills its ranks, undoes its
+network changes, and ends. If it is killed, the next agent on this host undoes its changes
+(journal.py).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _UNSENT_LIMIT = 4 << 20
 
 
 class Agent:
-    """Serve one orchestrator until it goes away."""
+    """Serves one orchestrator until the connection ends."""
 
     def __init__(self, bundle: int) -> None:
         self._bundle = bundle
@@ -51,7 +50,7 @@ class Agent:
         self._ending = False
 
     def serve(self) -> int:
-        """Work until the orchestrator goes; return 0 when everything was taken back."""
+        """Serve until the orchestrator disconnects; return 0 when everything was undone."""
         for descriptor in (0, 1):
             os.set_blocking(descriptor, False)
         self._selector.register(0, selectors.EVENT_READ, self._read_requests)
@@ -109,10 +108,9 @@ class Agent:
     # --- the requests ----------------------------------------------------------------------
 
     def do_hello(self, request: Message) -> dict[str, Any]:
-        """Describe this host; from now on silence longer than `patience` ends the agent.
+        """Return facts of this host; from now on, `patience` seconds of silence end the agent.
 
-        For a `run` it first takes back what dead agents left; without one it only looks, and may
-        change nothing.
+        For a `run` it first undoes the changes of dead agents; without a run it is read-only.
         """
         signal.alarm(0)
         self._silence_limit = request["patience"]
@@ -127,15 +125,15 @@ class Agent:
         return {**host_facts(request["interfaces"]), "leftovers": found}
 
     def do_alive(self, request: Message) -> dict[str, Any]:
-        """Answer at once: the orchestrator and the host are both there."""
+        """Answer at once, to show that the host is reachable."""
         return {}
 
     def do_clock(self, request: Message) -> list[float]:
-        """Return when the question came and when the answer left."""
+        """Return when the request arrived and when the answer left."""
         return [self._last_request, time.monotonic()]
 
     def do_network(self, request: Message) -> dict[str, Any]:
-        """Set up the ports, and answer identity questions on them."""
+        """Set up the fabric ports, and answer identity queries on them."""
         ports: dict[str, dict[str, str]] = request["ports"]
         changes = 0
         if request["manage"]:
@@ -151,50 +149,51 @@ class Agent:
         return {"changes": changes, "identity": numbers}
 
     def do_ask_identity(self, request: Message) -> None:
-        """Ask who is at the other end of a port; the answer comes when the question is over."""
+        """Query the identity of a port's peer; the answer is sent when the query is over."""
         port = self._identities[request["port"]]
         self._questions.append(IdentityQuery(request, port, time.monotonic()))
 
     def do_counters(self, request: Message) -> dict[str, dict[str, int]]:
-        """Return the byte counters of interfaces."""
+        """Return the byte counters of network interfaces."""
         return {interface: counters(interface) for interface in request["interfaces"]}
 
     def do_start(self, request: Message) -> dict[str, Any]:
-        """Start a rank's process; it then waits to be configured."""
+        """Start a rank's process, which then waits for its configuration."""
         return self._ranks.start(request["slot"], request["env"])
 
     def do_tell(self, request: Message) -> dict[str, Any]:
-        """Pass a message on to a rank."""
+        """Forward a message to a rank."""
         self._ranks.send(request["slot"], request["message"], request["grace"])
         return {}
 
     def do_signal(self, request: Message) -> dict[str, Any]:
-        """Send a rank a signal; return between which instants it took effect, and its state.
+        """Send a rank a signal; return the interval in which it took effect, and the state.
 
-        With `watched`, an observer looks for any of these states from before the signal on.
+        With `watched`, an observer process waits for any of these states, starting before the
+        signal.
         """
         return self._ranks.signal(request["slot"], request["signal"], request.get("watched", ""))
 
     def do_witness(self, request: Message) -> None:
-        """Ask the observer what it saw; the answer comes when it has seen it."""
+        """Return the report of the observer process; the answer is sent once there is one."""
         self._ranks.observers.ask(request["slot"], request["id"])
 
     def do_straggle(self, request: Message) -> None:
-        """Have a rank enter collectives late; the answer comes when the rank knows."""
+        """Delay a rank before collectives; the answer is sent once the rank confirms."""
         self._ranks.delay(request["slot"], request["seconds"], request["id"])
 
     def do_slow(self, request: Message) -> dict[str, Any]:
-        """Let a rank run only part of the time."""
+        """Limit a rank to part of the CPU time."""
         slot, quota = request["slot"], request["quota"]
         self._ranks.slow(slot, request["share"], request["period"], quota=quota)
         return {}
 
     def do_end(self, request: Message) -> dict[str, Any]:
-        """Kill a rank and prove that it is gone; one that never ran here is gone too."""
+        """Kill a rank and verify that it is gone, also if it never ran here."""
         return {"gone": self._ranks.end(request["slot"])}
 
     def do_bye(self, request: Message) -> dict[str, Any]:
-        """Take everything back and end."""
+        """Undo all changes and exit."""
         left = self._undo_all()
         self._ending = True
         return {"left": left}
@@ -266,7 +265,7 @@ class Agent:
 
 
 def main(bundle: int) -> int:
-    """Be the agent; `bundle` is the descriptor of the archive that this code came from."""
+    """Run the agent; `bundle` is the file descriptor of the archive with this code."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # only the end of the line ends us …
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # … or of the host, in good order

@@ -1,7 +1,6 @@
-"""How each change of an agent is undone: by the agent itself, or by the next one on the host.
+"""Undo changes of an agent, by the agent itself or by the next one on the host.
 
-Every undo may be done twice, looks afterwards whether it worked, and returns a sentence about what
-is left.
+Every undo is idempotent, verifies its result, and returns a sentence about what is still changed.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ _PAUSE = 0.01
 
 
 def undo_network(entry: dict[str, Any]) -> str:
-    """Take back addresses, routes, neighbours and ports that were brought up."""
+    """Remove addresses, routes and neighbours, and set ports down that were brought up."""
     changes = [Change(*change) for change in entry["changes"]]
     return ", ".join(map(str, revert(changes)))
 
 
 def undo_processes(entry: dict[str, Any]) -> str:
-    """Kill the ranks and all they started."""
+    """Kill the ranks and all processes that they started."""
     left = end_marked(entry["mark"], _LIMIT)
     return f"processes {', '.join(map(str, left))} survived SIGKILL" if left else ""
 
 
 def undo_stop(entry: dict[str, Any]) -> str:
-    """Let a stopped process go on, if it is still there."""
+    """Continue a stopped process, if it still exists."""
     if start_time(entry["pid"]) == entry["born"]:
         send(entry["pid"], signal.SIGCONT)
     return ""
 
 
 def undo_cgroup(entry: dict[str, Any]) -> str:
-    """Remove the cgroup of a CPU quota, once what ran in it has ended."""
+    """Remove the cgroup of a CPU quota, once its process has ended."""
     end = time.monotonic() + _LIMIT
     while True:
         try:
@@ -61,7 +60,7 @@ _UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def undo(entry: dict[str, Any]) -> str:
-    """Do what one entry of a journal says; return what is left, or an empty string."""
+    """Carry out one undo entry; return what is still changed, or an empty string."""
     if entry["undo"] not in _UNDO:
         return f"this version cannot take back {entry['undo']!r}"
     try:
@@ -71,7 +70,7 @@ def undo(entry: dict[str, Any]) -> str:
 
 
 def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
-    """Undo what dead agents left on this host; return what each had recorded, and what is left.
+    """Undo the changes of dead agents on this host; return their entries and what remains.
 
     Without a `run` nothing is undone.
     """
@@ -79,7 +78,7 @@ def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
 
 
 def undo_journal(journal: HostJournal) -> list[str]:
-    """Undo what this agent has recorded and not undone yet; return what is left."""
+    """Undo the open entries of this agent's journal; return what is still changed."""
     left = []
     for entry in _in_order(journal.entries()):
         if problem := undo(entry):

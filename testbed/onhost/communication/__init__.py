@@ -1,6 +1,6 @@
-"""How ranks connect to each other, exchange bytes, and receive the commands of their agent.
+"""Communication between ranks, and the control channel from a rank to its agent.
 
-Reading order: `control` (commands and the order to leave), `handshake` (connections that prove
-both ranks), `connections` and `tasks` (bytes over them), `ring` and `group` (collectives on them),
-`probe` (what they deliver).
+Reading order: `control` (commands and the order to leave), `handshake` (authenticated connections),
+`connections` and `tasks` (bytes over them), `ring` and `group` (collectives on them), `probe`
+(their measured rate and latency).
 """

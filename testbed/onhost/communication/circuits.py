@@ -1,9 +1,9 @@
-"""A group on a circuit switch: each rank reaches those that the circuits lead to, and no others.
+"""A group of ranks on a circuit switch, where each rank reaches only its lit circuits' peers.
 
-The circuits are those of a ring between two collectives. In a collective a rank that is through
-with a round asks for those of the next one and goes on when they are said to be lit. It asks
-only when all that it has sent was acknowledged, so that nothing is lost when a mirror moves, and a
-connection lives through the dark until its circuit is lit again.
+The circuits are those of a ring between two collectives. In a collective, a rank that has finished
+a round requests the circuits of the next round and continues when they are reported as lit. It
+requests them only when all data that it sent was acknowledged, so that nothing is lost when a
+mirror moves; a connection stays open while its circuit is dark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CircuitEnds = tuple[tuple[int, int], tuple[int, int]]
 
 @dataclass(frozen=True)
 class FabricPorts:
-    """A rank's two fabric ports and the listener on each; port 0 comes first."""
+    """The two fabric ports of a rank and the listening socket on each; port 0 comes first."""
 
     ports: tuple[Port, Port]
     listeners: tuple[socket.socket, socket.socket]
@@ -43,7 +43,7 @@ class FabricPorts:
 
 @dataclass(frozen=True)
 class ScheduleStage:
-    """Rounds of a collective over the same circuits: this rank's part of them."""
+    """Consecutive rounds of a collective on the same circuits: this rank's part of them."""
 
     circuits: int
     schedule: RankSchedule
@@ -52,11 +52,11 @@ class ScheduleStage:
 
 
 class CircuitGroup:
-    """All ranks of one generation, with connections over every circuit that they will ask for.
+    """All ranks of one generation, with connections over every circuit that they will request.
 
     `run` and `barrier` are like those of `Group`, and every rank calls both in the same order.
-    `circuits` are all that they will ask for, by number, and `tour` the order in which every change
-    that a collective will make is made once, from the ring's circuits back to them.
+    `circuits` are all circuits that they will request, by number; `tour` is an order in which every
+    change of a collective is made once, starting and ending with the circuits of the ring.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class CircuitGroup:
         options: Mapping[str, Any],
         control: Control,
     ) -> CircuitGroup:
-        """Make every change of the tour, and connect to the ranks at the other ends.
+        """Make every circuit change of the tour, and connect to the peer on each circuit.
 
-        Raise Left, with nothing left open.
+        Raise Left after closing every connection.
         """
         addresses = {r: ((m["address"], m["port"]), tuple(m["second"])) for r, m in members.items()}
         group = cls(identity, options["circuits"], options["tour"], control)
@@ -125,12 +125,12 @@ class CircuitGroup:
 
     @property
     def ring(self) -> Group:
-        """Return the group of the ring, in which a rank reaches its two neighbours."""
+        """Return the group for the circuits of the ring, where a rank reaches two neighbours."""
         return self._groups[RING]
 
     @property
     def connections(self) -> PeerConnections:
-        """Return the connections of the ring, which use both ports."""
+        """Return the connections over the circuits of the ring, which use both ports."""
         return self.ring.connections
 
     def checkpoint(self) -> None:
@@ -144,7 +144,7 @@ class CircuitGroup:
         self.ring.connections.acknowledge()
 
     def run(self, stages: Sequence[ScheduleStage], vector: Vector) -> ScheduleRecord:
-        """Do this rank's part of a collective, and ask for circuits between its stages."""
+        """Run this rank's part of a collective, and request circuits between its stages."""
         record, before = ScheduleRecord(), frozenset[int]()
         for stage in stages:
             self.light(stage.circuits, before | stage.acting)
@@ -153,10 +153,9 @@ class CircuitGroup:
         return record
 
     def light(self, number: int, ranks: Optional[frozenset[int]] = None) -> None:
-        """Have circuits lit, together with those ranks that leave or enter them; None for all.
+        """Request circuits, together with the ranks whose circuits change; None for all ranks.
 
-        The others go on: one that comes late must not keep those from their circuits that are
-        there.
+        Other ranks continue, so that a late rank does not delay the circuits of the others.
         """
         if number == self._lit:
             return
@@ -171,7 +170,7 @@ class CircuitGroup:
             )
 
     def time_changes(self, at_least: int = 1) -> list[float]:
-        """Return the seconds of each change of whole tours, with nothing to send in between."""
+        """Return the duration in seconds of each circuit change of whole tours, without data."""
         found = []
         tours = -(-at_least // len(self._tour)) if self._tour else 0
         for number in [*self._tour] * tours:
@@ -181,13 +180,13 @@ class CircuitGroup:
         return found
 
     def close(self) -> None:
-        """Discard every connection."""
+        """Close every connection and discard unsent data."""
         for connection in self._sockets.values():
             discard(connection)
 
 
 def stages_of(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[ScheduleStage, ...]:
-    """Return a rank's part of a collective, given as stages: circuits and a schedule each."""
+    """Return a rank's part of a collective in stages, each with circuits and a schedule."""
     return tuple(
         ScheduleStage(
             stage["circuits"],

@@ -1,4 +1,4 @@
-"""All ranks of one generation as one of them sees them: the barrier, and what opens a message."""
+"""The interface of a group of ranks: barrier, generation, and the opening of each message."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BARRIER = struct.Struct("!4sIII")  # kind, generation, epoch, turn
 
 
 class Communicator:
-    """All ranks of one generation; every rank calls the same in the same order.
+    """All ranks of one generation; every rank makes the same calls in the same order.
 
-    Each message opens with its kind, the generation and more; a receiver that expects another
-    raises WrongGeneration or ProtocolError. Left and PeerLost may come from any call. After any of
-    them the buffers hold garbage, and this is of no more use.
+    Each message begins with its kind, the generation and other fields; a receiver that expects
+    another raises WrongGeneration or ProtocolError. Left and PeerLost may come from any call. After
+    either the buffers hold garbage, and the object must not be used any more.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Communicator:
         self.connections.checkpoint()
 
     def close(self) -> None:
-        """Discard every connection."""
+        """Close every connection and discard unsent data."""
         self.connections.close()
 
     def barrier(self) -> None:
@@ -66,7 +66,7 @@ class Communicator:
 
 
 def check_opening(received: bytes | bytearray, expected: bytes) -> None:
-    """Raise WrongGeneration or ProtocolError unless a message opens as it should.
+    """Raise WrongGeneration or ProtocolError unless a message has the expected opening.
 
     Every opening begins with four bytes for its kind and four for its generation.
     """

@@ -1,7 +1,7 @@
-"""The connections of one rank in one generation, each to one peer.
+"""The connections of one rank in one generation, one per peer.
 
-Nothing here waits without listening for the order to leave, and nothing gives up by itself: a
-fibre that goes dark is no error to TCP, and whether it is one to the job is decided elsewhere.
+Every wait ends on an order to leave the generation, and there are no other time limits: a dark
+fibre is no error to TCP, and the control plane decides whether it is one for the job.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
 
 class PeerConnections:
-    """Move bytes, never more than fits at once; wait for space or for bytes.
+    """Sends and receives as many bytes as possible without blocking; waits for readiness.
 
     Every call but `close` may raise PeerLost for the peer whose connection broke, and `wait` and
     `checkpoint` raise Left.
@@ -91,7 +91,7 @@ class PeerConnections:
         self._leave.check(self.generation)
 
     def send(self, peer: Peer, data: memoryview | bytes, *more: memoryview) -> int:
-        """Hand bytes to a peer, one piece after the other; return how many were taken."""
+        """Send bytes to a peer without blocking; return how many were accepted."""
         try:
             connection = self._sockets[peer]
             return connection.sendmsg((data, *more)) if more else connection.send(data)
@@ -101,7 +101,7 @@ class PeerConnections:
             raise PeerLost(_name(peer), error.strerror or str(error)) from error
 
     def receive(self, peer: Peer, buffer: memoryview, *more: memoryview) -> int:
-        """Fill buffers that are not empty with what came from a peer; return how many bytes."""
+        """Receive bytes from a peer into non-empty buffers without blocking; return how many."""
         try:
             connection = self._sockets[peer]
             if more:
@@ -119,8 +119,8 @@ class PeerConnections:
     def wait(self, needs: Sequence[Need]) -> None:
         """Wait until one of the needs is met: a connection is ready, or an instant has come.
 
-        A connection that broke is noticed whether or not anything was asked of it. Raise
-        ProtocolError when all needs are BLOCKED: nothing could ever meet them.
+        A broken connection is detected even if it is in none of the needs. Raise ProtocolError when
+        all needs are BLOCKED, since the wait would never end.
         """
         events: dict[Peer, int] = {}
         until: Optional[float] = None
@@ -145,10 +145,10 @@ class PeerConnections:
                 raise PeerLost(_name(self._peers[descriptor]), "the connection was closed")
 
     def size_buffers(self, rate: float) -> None:
-        """Let send buffers be as large as lines of `rate` bytes a second are kept busy by.
+        """Set the size of send buffers for lines of `rate` bytes per second.
 
         Receive buffers are left to the kernel: one that shrinks below the window that it advertised
-        throws away what comes, and TCP sends that again after 200 ms.
+        drops arriving data, and TCP retransmits it after 200 ms.
         """
         self._unsent = int(rate * _UNSENT)
         ahead = int(rate * _AHEAD)
@@ -158,10 +158,10 @@ class PeerConnections:
             self._limit(peer, self._unsent)
 
     def limit_unsent(self, peer: Peer, *, limited: bool) -> None:
-        """Limit what may wait in a connection, unless all that we send goes to this peer.
+        """Limit the unsent bytes in a connection, unless it is the only one in use.
 
-        Without a limit the line is busy although we are not given a processor in time; towards one
-        peer of several, what waits would keep the others waiting.
+        Without a limit the line stays busy even if this process is not scheduled in time; with
+        several peers, waiting data to one of them would delay the others.
         """
         self._limit(peer, self._unsent if limited else _NO_LIMIT)
 
@@ -172,25 +172,25 @@ class PeerConnections:
                 self._sockets[peer].setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
 
     def interface(self) -> str:
-        """Return the one interface that all connections are bound to, or an empty string."""
+        """Return the interface to which all connections are bound, or an empty string."""
         names = {_interface_of(connection) for connection in self._sockets.values()}
         return names.pop() if len(names) == 1 else ""
 
     def address_of(self, peer: Optional[Peer]) -> str:
-        """Return the address of a peer's end of our connection, or of our own ends."""
+        """Return the address of a peer's end of the connection, or of our own end for None."""
         if peer is None:
             return str(next(iter(self._sockets.values())).getsockname()[0])
         return str(self._sockets[peer].getpeername()[0])
 
     def acknowledge(self) -> None:
-        """Let the other ends know at once what has come; the kernel may wait for 40 ms."""
+        """Send TCP acknowledgements at once, which the kernel may delay by 40 ms."""
         for connection in self._sockets.values():
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def drain(self) -> None:
-        """Return when all that was sent has been acknowledged.
+        """Wait until all sent data has been acknowledged.
 
-        What a circuit loses when it is moved would be sent again only after 200 ms.
+        TCP would retransmit data that is lost in a change of circuits only after 200 ms.
         """
         self.acknowledge()
         while any(_unacknowledged(connection) for connection in self._sockets.values()):
@@ -198,9 +198,10 @@ class PeerConnections:
             time.sleep(_LOOK_AGAIN)
 
     def sent_on_wire(self, *counters: str) -> list[int]:
-        """Return what the ports of all connections have sent, by these counters of the kernel.
+        """Return the sum of kernel counters over the ports of all connections.
 
-        Counted since the ports exist; nothing where a connection is bound to no port.
+        They count since the ports were created; the list is empty where a connection is not bound
+        to a port.
         """
         names = {_interface_of(connection) for connection in self._sockets.values()}
         if not all(names):
@@ -209,7 +210,7 @@ class PeerConnections:
         return [sum(int((port / one).read_text()) for port in ports) for one in counters]
 
     def close(self) -> None:
-        """Discard every connection."""
+        """Close every connection and discard unsent data."""
         for connection in self._sockets.values():
             discard(connection)
 

@@ -1,7 +1,8 @@
-"""The control channel of a rank to its agent: commands in, events and a heartbeat out.
+"""The control channel of a rank to its agent: commands in, events and heartbeats out.
 
-A thread of its own reads the channel, so that an order to leave reaches a rank that computes or
-waits for a neighbour, and so that the heartbeat stops exactly when the process is stopped or hangs.
+A thread of its own reads the channel, so that an order to leave the generation reaches a rank that
+computes or waits for a neighbour, and so that the heartbeat stops exactly when the process is
+stopped or hangs.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _EVERY_GENERATION = sys.maxsize
 
 
 class LeaveOrder:
-    """The newest generation that must be left: given in one thread, checked in another.
+    """The newest generation that the rank must leave: set in one thread, checked in another.
 
-    `fileno` is readable once an order was given. A thread that polls it calls `clear` and then
-    `check`, in this order: an order that arrives in between is found by the check.
+    `fileno` is readable once an order was given. A thread that polls it calls `clear` before
+    `check`, so that an order which arrives in between is found by `check`.
     """
 
     def __init__(self) -> None:
@@ -39,12 +40,12 @@ class LeaveOrder:
         os.set_blocking(self._reader, False)
 
     def give(self, generation: int) -> None:
-        """Order that `generation` and those before it are left."""
+        """Order that `generation` and all earlier ones are left."""
         self._generation = max(self._generation, generation)
         self.wake()
 
     def wake(self) -> None:
-        """Wake the thread that waits: something else than an order has come."""
+        """Wake the waiting thread for another reason than an order."""
         os.write(self._writer, b"!")
 
     def check(self, generation: int) -> None:
@@ -68,9 +69,10 @@ class LeaveOrder:
 
 
 class Control:
-    """Exchange framed JSON with the agent over one stream socket.
+    """Exchanges framed JSON with the agent over one stream socket.
 
-    When the agent closes it the process ends at once: nothing else could end or control a rank.
+    When the agent closes the socket the process exits at once, since nothing else could control the
+    rank.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -98,7 +100,7 @@ class Control:
         return not self._commands.empty()
 
     def emit(self, event: str, mono: float | None = None, **fields: Any) -> None:
-        """Send one event, stamped with `mono`, the instant it happened, or else with now."""
+        """Send one event with the time stamp `mono`, by default the present instant."""
         stamp = time.monotonic() if mono is None else mono
         frame = encode({"event": event, "mono": stamp, **fields})
         try:
@@ -108,7 +110,7 @@ class Control:
             os._exit(AGENT_GONE)
 
     def delay_collective(self, generation: int) -> float:
-        """Wait before a collective as long as the agent said; return the seconds. Raise Left."""
+        """Sleep before a collective as long as the agent ordered; return the time. Raise Left."""
         if not self.delay:
             return 0.0
         begin = time.monotonic()
@@ -117,14 +119,14 @@ class Control:
         return time.monotonic() - begin
 
     def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
-        """Ask for other circuits and wait until they are lit. Raise Left."""
+        """Request other circuits and wait until they are lit. Raise Left."""
         self.emit("circuits", generation=generation, number=number, **which)
         self.wait_until(lambda: self.lit >= (generation, number), generation)
 
     def wait_until(
         self, is_over: Callable[[], bool], generation: int, instant: float | None = None
     ) -> None:
-        """Wait until a command or an instant has ended the wait.
+        """Wait until `is_over` returns true after a command, or until an instant.
 
         Raise Left when the generation must be left.
         """
@@ -136,7 +138,7 @@ class Control:
             self.leave.check(generation)
 
     def ends_before(self, step: int) -> bool:
-        """Tell whether the agent wants the job to end before `step`.
+        """Return whether the agent has ordered the job to end before `step`.
 
         All ranks must end alike; one that is already past the last step refuses and goes on.
         """

@@ -1,9 +1,8 @@
-"""The ranks of a group in torch.distributed: schedules as its point-to-point operations, and the
-AllReduce of its own.
+"""Run schedules on torch.distributed, by its point-to-point operations or its own AllReduce.
 
-What carries the bytes is another library: gloo, or nccl where hosts have GPUs, on which
-this has not been run. It uses the same ports as the group, and is gone with its generation. This is
-the only importer of torch, and is imported only for a job that asks for it.
+Its backend is gloo, or nccl on hosts with GPUs, which was not tested. It uses the same ports as the
+group, and ends with the generation. This is the only module that imports torch; it is imported only
+for jobs that use it.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _STALE = 0.05
 
 
 class Distributed:
-    """All ranks of one generation, connected once more by a library; all call the same in order.
+    """The ranks of one generation, connected by torch.distributed besides their own connections.
 
-    Left and PeerLost may come from any call; after either it is of no more use.
+    Left and PeerLost may come from any call; after either the object must not be used any more.
     """
 
     def __init__(self, group: Group, backend: str, leave: LeaveOrder) -> None:
@@ -73,7 +72,7 @@ class Distributed:
             raise
 
     def close(self) -> None:
-        """Disconnect; whatever is under way elsewhere breaks."""
+        """Disconnect; operations in progress on other ranks fail."""
         os.write(self._end, b"!")
         self._watch.join()
         os.close(self._ended)
@@ -81,23 +80,23 @@ class Distributed:
         dist.destroy_process_group()
 
     def take(self, vector: Vector) -> None:
-        """Work on a contiguous vector from now on: in place, or on a copy on the GPU."""
+        """Set the contiguous vector to work on: in place, or on a copy on the GPU."""
         self._tensor = torch.from_numpy(vector).to(self._device)
 
     def give(self, vector: Vector) -> None:
-        """Put what became of the vector in its place."""
+        """Copy the result back into the vector that `take` was given."""
         if self._device.type != "cpu":
             vector[...] = self._tensor.cpu().numpy()
 
     def all_reduce(self) -> ScheduleRecord:
-        """Replace the vector by its sum over the ranks, in the library's own way."""
+        """Replace the vector by its sum over the ranks, with the library's own AllReduce."""
         with self._breaking():
             dist.all_reduce(self._tensor)
             self._settle()
         return ScheduleRecord()
 
     def run(self, schedule: RankSchedule) -> ScheduleRecord:
-        """Do this rank's part of a schedule on the vector, one round after the other."""
+        """Run this rank's part of a schedule on the vector, one round after the other."""
         bounds = chunk_bounds(self._tensor.numel(), schedule.chunks)
         rounds: dict[int, list[_Message]] = {}
         for is_sent, parts in ((True, schedule.sends), (False, schedule.receives)):
@@ -176,14 +175,14 @@ class _Message:
     own: torch.Tensor
 
     def operation(self) -> dist.P2POp:
-        """Return what the library is asked for."""
+        """Return the send or receive operation for the library."""
         if self.is_sent:
             return dist.P2POp(dist.isend, self.own, self.part.peer)
         self.buffer = torch.empty_like(self.own)  # the same elements may be on their way out
         return dist.P2POp(dist.irecv, self.buffer, self.part.peer)
 
     def finish(self) -> int:
-        """Apply what came to our own elements; return how many bytes went."""
+        """Apply the received data to our own elements; return the number of bytes sent."""
         if self.is_sent:
             return int(self.own.nbytes)
         if self.part.adds:

@@ -1,11 +1,9 @@
-"""One run of a rank's part of a schedule, as two tasks: its sends in order, and its receives.
+"""Run a rank's part of a schedule as two concurrent tasks: its sends, and its receives.
 
-What comes in is applied as soon as the bytes that this rank still has to send of its own are out.
-So the result does not depend on how the bytes were cut on the way: every element sees the
-operations of its rounds in their order.
-
-It cannot come to a standstill: of all transfers that are not done, those of the lowest round wait
-for nothing but their peers.
+Received data is applied as soon as this rank has sent its own bytes of these elements. So the
+result does not depend on how the network splits the bytes: the operations of the rounds are applied
+to every element in order. There is no deadlock: among unfinished transfers, those of the lowest
+round wait only for their peers.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ STAGING = 256 << 10
 
 
 class Execution:
-    """One run of one layout on a vector."""
+    """One run of a layout on a vector."""
 
     def __init__(
         self, connections: PeerConnections, layout: Layout, vector: Vector, staging: memoryview
@@ -42,7 +40,7 @@ class Execution:
         self._record = ScheduleRecord()
 
     def run(self) -> ScheduleRecord:
-        """Send and receive until all is done; return what was seen of it."""
+        """Send and receive until all transfers are done; return their times."""
         run(self._connections, self._send(), self._receive())
         return self._record
 

@@ -1,11 +1,11 @@
-"""Run schedules: rounds of sends between the ranks of one generation, given as plain data.
+"""Run schedules between the ranks of one generation; schedules are given as plain data.
 
-Each rank does its own part of every round, in order, and no round waits for another rank's. While
-a rank sends to the same peer round after round, as in a ring, there is no pause between them: bytes
-of a chunk go out as soon as everything that earlier rounds do to them is done. Before it turns to
-another peer it finishes what it receives itself, and a large message waits until its receiver has
-done so and says that it is ready; a rank that ran ahead would only take the rate of a port from
-those that are still in the round before.
+Each rank does its own part of every round, in order, and no round waits for another rank's. While a
+rank sends to the same peer round after round, as in a ring, there is no pause between them: bytes
+of a chunk go out as soon as everything that earlier rounds do to them is done. Before it sends to
+another peer it finishes its own receives, and a large message waits until its receiver has done so
+and reports that it is ready; a rank that ran ahead would take port bandwidth from ranks that are
+still in an earlier round.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .rank_schedule import RankSchedule, ScheduleRecord
 class Group(Communicator):
     """All ranks of one generation, each connected to every other.
 
-    Ranks `around` a ring need be connected to their neighbours only, unless a schedule says more.
-    Where ports are not `shared`, as with a circuit for each pair, no sender waits to be told that
-    its receiver is ready. Runs are counted from the last barrier, so that between two of them pairs
-    may run what concerns them alone.
+    Ranks `around` a ring need connections to their neighbours only, unless a schedule uses others.
+    Where ports are not `shared`, as with a circuit for each pair, no sender waits for its receiver
+    to report that it is ready. Runs are numbered from the last barrier, so that pairs of ranks may
+    run schedules of their own between two barriers.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Group(Communicator):
         super().barrier()
 
     def run(self, schedule: RankSchedule, vector: Vector) -> ScheduleRecord:
-        """Do this rank's part of a schedule on a contiguous vector; every rank calls this."""
+        """Run this rank's part of a schedule on a contiguous vector; every rank calls this."""
         self._number += 1
         key = (id(schedule), vector.size, vector.itemsize)
         layout = self._layouts.get(key)

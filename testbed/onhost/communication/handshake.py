@@ -1,10 +1,10 @@
-"""Connect the ranks of one generation: connect, accept, and a handshake that both sides must pass.
+"""Connect the ranks of one generation, with a handshake that authenticates both sides.
 
 Each rank listens on its port for as long as it lives and connects to others, once per generation:
 in a ring to the next rank, in a group where each is connected to each to all ranks above it. A
 connection counts only when its first frame proves the token, the generation and both ranks; any
-other is closed and the wait goes on, so a connection of an old generation that was still under way
-cannot enter the new one.
+other is closed and the wait continues, so a late connection of an old generation cannot be used in
+the new one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def connect_neighbours(
 ) -> dict[str, socket.socket]:
     """Return the connections to the NEXT and from the PREVIOUS rank of a ring.
 
-    Tries until it succeeds or is told to leave (Left): how long is too long only the control plane
-    can know. `port` is where the connection to `peer`, the next rank, starts.
+    Tries until it succeeds or is ordered to leave (raises Left): only the control plane decides how
+    long to wait. `port` is where the connection to `peer`, the next rank, starts.
     """
     peers = {identity.next: (port, peer)}
     handshakes = _Handshakes((listener,), peers, {identity.previous}, identity, leave)
@@ -55,7 +55,7 @@ def connect_peers(
     identity: RankIdentity,
     leave: LeaveOrder,
 ) -> Sockets:
-    """Return one connection to each of some ranks, which all call this for one another.
+    """Return one connection to each of the given ranks, which all call this for one another.
 
     Of two ranks the lower one connects, from the port that is named beside the other's address.
     Tries as long as `connect_neighbours` does.
@@ -85,7 +85,7 @@ class _Outgoing:
         """The connection, once its handshake is complete."""
 
     def connect(self) -> None:
-        """Start a new attempt, in place of the one under way."""
+        """Start a new connection attempt, replacing the one in progress."""
         self._give_up()
         try:
             self._attempt = bound(self._port)
@@ -98,7 +98,7 @@ class _Outgoing:
         self._selector.register(self._attempt, selectors.EVENT_WRITE, self._greet)
 
     def close(self) -> None:
-        """Close what there is."""
+        """Close all sockets of the handshake."""
         for connection in (self._attempt, self.connection):
             if connection is not None:
                 discard(connection)
@@ -155,9 +155,9 @@ class _Handshakes:
         self._incoming: Sockets = {}
 
     def complete(self) -> tuple[Sockets, Sockets]:
-        """Return the outgoing and the incoming connections, when all have greeted.
+        """Return the outgoing and incoming connections once all handshakes are complete.
 
-        Raise Left; nothing stays open then.
+        Raise Left after closing every socket.
         """
         try:
             return self._complete()

@@ -1,4 +1,4 @@
-"""A rank's part of a schedule laid out on vectors of one size: what goes where, and what waits."""
+"""A rank's part of a schedule for vectors of one size: byte ranges and dependencies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ before that its port still belongs to the rounds before, and a sender there slow
 
 
 class Transfer:
-    """One send or receive of a schedule: its elements, its opening, and what comes before it."""
+    """One send or receive of a schedule: its elements, its opening, and its dependencies."""
 
     def __init__(self, part: Part, start: int, stop: int, kind: bytes = DATA) -> None:
         self.part, self.start, self.stop, self.kind = part, start, stop, kind
@@ -38,7 +38,7 @@ class Transfer:
         """Where its bytes are, when not in the vector."""
 
     def limit(self) -> int:
-        """Return the element up to which it may go now."""
+        """Return the element up to which the transfer may proceed now."""
         if self.part.held is not None:  # what passes through must have arrived whole
             return self.stop if all(o.done == o.stop for o in self.after) else self.start
         least = self.stop
@@ -48,16 +48,16 @@ class Transfer:
         return max(self.start, least)
 
     def overlaps(self, other: Transfer) -> bool:
-        """Tell whether both are about the same elements of the vector, some of them."""
+        """Return whether two transfers have elements of the vector in common."""
         mine = self.part.held is None and other.part.held is None
         return mine and self.start < other.stop and other.start < self.stop
 
 
 class Layout:
-    """A schedule on vectors of one size, made once and reset for each run.
+    """A rank's schedule on vectors of one size, created once and reset for each run.
 
-    Where ports are `shared`, receivers of large messages from another rank than before say when
-    they are ready.
+    Where ports are `shared`, receivers of large messages report when they are ready, if the sender
+    is another rank than before.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Layout:
         return transfer.part.turns and self._length(transfer) > EAGER
 
     def reset(self, number: tuple[int, int, int]) -> None:
-        """Make it ready for a run: by its generation, its epoch and its number in that."""
+        """Prepare for a run with these numbers: generation, epoch, and number within the epoch."""
         for transfer in (*self.sends, *self.receives):
             part = transfer.part
             where = (part.round, part.chunk, part.count, self._length(transfer))

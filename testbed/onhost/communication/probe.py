@@ -1,13 +1,11 @@
-"""What the connections of a job deliver, measured before it runs.
+"""Measure the rate and latency of a job's connections before it runs.
 
-In a ring all ranks send to their next at the same time, as they do in an AllReduce: a long message
-gives the rate, and short ones after a pause show the credit of a token bucket, which lets what
-fits into its burst pass at the speed of the wire.
-
-In a group neighbours in the order of the ranks take turns in pairs, with messages there and back.
-They use the executor of schedules itself, so that what a round of a schedule costs is what is
-measured. Small messages give the latency. Two sizes of large ones give the rate: their difference
-leaves out the latency, and the credit after a pause, which a busy line does not get.
+In a ring all ranks send to the next rank at the same time, as in an AllReduce: a long message gives
+the rate, and short ones after a pause show the burst that a token bucket lets pass at wire speed.
+In a group, pairs of neighbouring ranks take turns with messages in both directions. They use the
+executor of schedules, so that the cost of a round is measured. Small messages give the latency. Two
+sizes of large messages give the rate: their difference excludes the latency, and the burst after a
+pause, which a busy line does not have.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _SHORTEST = 1e-6
 
 @dataclass(frozen=True)
 class LinkProbe:
-    """What one rank measured of the links beside it, on its own clock.
+    """The measured rate and latency of the links beside one rank, by its own clock.
 
     `long_bytes` travelled one way in `long_seconds`. `short_seconds` is the median time from
     sending `short_bytes` until the answer: in a ring one byte, in a group as many as were sent.
@@ -60,7 +58,7 @@ class LinkProbe:
 
 
 def probe_ring(ring: Ring) -> LinkProbe:
-    """Measure the links of a ring; every rank must call this. Raises what the ring raises."""
+    """Measure the links of a ring; every rank must call this. Raise the errors of the ring."""
     size = LONG + SHORT * SHORT_COUNT
     instants: list[float] = []
     opening, expected = ring.opening(b"PROB", size), ring.expected(b"PROB", size)
@@ -109,9 +107,9 @@ def _answer_short(ring: Ring) -> Task:
 
 
 def probe_pairs(group: Group) -> LinkProbe:
-    """Measure the way to the next rank and back; every rank of the group must call this.
+    """Measure the link to the next rank in both directions; every rank of the group calls this.
 
-    The long message is what the larger one has more than the smaller one.
+    The long message of the result is the difference of the larger and the smaller one.
     """
     found = {SMALL: 0.0, LARGE[0]: 0.0, LARGE[1]: float(LARGE[1])}  # for a rank alone
     for pairs in _turns(group.ranks):

@@ -1,4 +1,4 @@
-"""Which rank of which generation a process is, and the greetings that prove it to another rank."""
+"""The rank and generation of a process, and the greetings that prove them to another rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_GREETING = 4096
 
 @dataclass(frozen=True)
 class RankIdentity:
-    """One rank of one generation, and the token of the run that proves it."""
+    """One rank of one generation, and the run's token that authenticates it."""
 
     token: str
     generation: int
@@ -25,12 +25,12 @@ class RankIdentity:
 
     @property
     def next(self) -> int:
-        """Return the rank this one sends to in a ring."""
+        """Return the rank that this one sends to in a ring."""
         return (self.rank + 1) % self.ranks
 
     @property
     def previous(self) -> int:
-        """Return the rank this one receives from in a ring."""
+        """Return the rank that this one receives from in a ring."""
         return (self.rank - 1) % self.ranks
 
     def greeting(self, kind: str, sender: int, receiver: int) -> Message:
@@ -49,10 +49,10 @@ class RankIdentity:
 def read_greeting(
     connection: socket.socket, decoder: Decoder, reject: Callable[[], None]
 ) -> Optional[Message]:
-    """Return the first frame of a connection once it is complete, and read no byte beyond its end.
+    """Return the first frame of a connection once it is complete; read no byte beyond it.
 
-    Call `reject` for what cannot become one. A rank that is connected to all others may begin
-    before others have read its welcome.
+    Call `reject` for bytes that cannot become a greeting. Bytes of the job may follow at once, as a
+    rank may begin before others have read its greeting.
     """
     try:
         data = connection.recv(decoder.missing)

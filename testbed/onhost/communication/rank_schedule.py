@@ -1,4 +1,4 @@
-"""One rank's part of a schedule, and what it saw of a run of it."""
+"""One rank's part of a schedule, and the times that it recorded while running it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Optional
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank sends or receives in one round: chunks, and whether they are added.
+    """The chunks that one rank sends or receives in one round, and whether they are added.
 
-    Where `held` is the number of a message, it only passes through this rank and is no chunk of its
-    vector. `turns` says that one of the two exchanged data with another rank before.
+    Where `held` is the number of a message, the rank only forwards it; it is no chunk of the rank's
+    vector. `turns` is true if sender or receiver exchanged data with another rank before.
     """
 
     round: int
@@ -34,9 +34,9 @@ class RankSchedule:
 
     @classmethod
     def of(cls, schedule: Mapping[str, Any], rank: int) -> RankSchedule:
-        """Return a rank's part of a schedule, given as `collectives` writes it.
+        """Return a rank's part of a schedule, given in the format of `collectives`.
 
-        It may begin with another round than 0, which is its `first`.
+        It may begin with a later round than 0, which is then `first`.
         """
         sends, receives = [], []
         sent_to: dict[int, int] = {}
@@ -57,7 +57,7 @@ class RankSchedule:
 
 @dataclass
 class ScheduleRecord:
-    """What one rank saw of one collective, on its own clock."""
+    """The times that one rank recorded during one collective, by its own clock."""
 
     sent: int = 0
     """Bytes, openings included."""
@@ -67,13 +67,13 @@ class ScheduleRecord:
     """By rank, the longest from when this one was ready to receive from it until its first byte."""
 
     def merge(self, other: ScheduleRecord) -> None:
-        """Take in what was seen of later rounds of the same collective."""
+        """Add the times of later rounds of the same collective."""
         self.sent += other.sent
         self.rounds.update(other.rounds)
         for rank, seconds in other.waits.items():
             self.waits[rank] = max(self.waits.get(rank, 0.0), seconds)
 
     def note_round(self, number: int, begin: float, end: float) -> None:
-        """Take one send or receive of a round into its times."""
+        """Extend the times of a round by one send or receive."""
         times = self.rounds.setdefault(number, [begin, end])
         times[0], times[1] = min(times[0], begin), max(times[1], end)

@@ -1,9 +1,9 @@
-"""The ring of one generation: AllReduce, and the handing over of a job's state.
+"""The ring of one generation: AllReduce, and the transfer of a job's state.
 
 Ring AllReduce is a reduce-scatter followed by an all-gather (Patarasuk and Yuan, 2009). Seen from
 one rank it is two streams of bytes: out goes its own chunk and then everything that came in, each
 byte as soon as it is reduced. So there is no pause between the rounds, and the result does not
-depend on how the bytes were cut on the way: chunk c is summed in the order c, c+1, … of the ranks,
+depend on how the network splits the bytes: chunk c is summed in the order c, c+1, … of the ranks,
 on every rank and at any speed.
 """
 
@@ -38,7 +38,7 @@ class Ring(Communicator):
         self._staging = np.empty(SEGMENT, np.uint8)
 
     def all_reduce(self, vector: Vector) -> ScheduleRecord:
-        """Replace a contiguous vector by its sum over the ranks; return what was seen of it.
+        """Replace a contiguous vector by its sum over the ranks; return the recorded times.
 
         Every rank ends with the same bits.
         """
@@ -55,7 +55,7 @@ class Ring(Communicator):
         run(self.connections, self._state_out(state))
 
     def receive_state(self, buffer: memoryview) -> None:
-        """Fill `buffer` with the state of the previous rank; raise Corrupt if it was damaged."""
+        """Fill `buffer` with the state of the previous rank; raise Corrupt for a wrong checksum."""
         run(self.connections, self._state_in(buffer))
 
     def _state_out(self, state: memoryview) -> Task:
@@ -85,13 +85,13 @@ class Ring(Communicator):
         return OPENING.pack(kind, self.generation, self._opened, size)
 
     def expected(self, kind: bytes, size: int) -> bytes:
-        """Return what the next message from the previous rank must open with."""
+        """Return the opening that the next message from the previous rank must have."""
         self._expected += 1
         return OPENING.pack(kind, self.generation, self._expected, size)
 
 
 def receive_opening(connections: PeerConnections, expected: bytes) -> Task:
-    """Take the opening of a message from the previous rank; raise unless it is the one expected."""
+    """Receive a message's opening from the previous rank; raise unless it is the expected one."""
     opening = bytearray(len(expected))
     yield from receive_all(connections, PREVIOUS, opening)
     check_opening(opening, expected)
@@ -113,7 +113,7 @@ class _AllReduce:
         self.waited = 0.0
 
     def send(self) -> Task:
-        """Send our own chunk, and all that came in as soon as it is reduced."""
+        """Send our own chunk, then all received data as soon as it is reduced."""
         send, need = self._connections.send, (NEXT, select.POLLOUT)
         for piece in self._outgoing:
             rest = piece
@@ -125,7 +125,7 @@ class _AllReduce:
                 yield MOVED if count else need if ready else BLOCKED
 
     def receive(self, opening: bytes) -> Task:
-        """Reduce what arrives, chunk by chunk, and then take the sums."""
+        """Receive and reduce chunk by chunk, then receive the complete sums."""
         yield from receive_opening(self._connections, opening)
         self.waited = time.monotonic() - self._begin
         for chunk in self._reduced:

@@ -1,4 +1,4 @@
-"""Sockets of ranks: bound to a fabric port, never blocking, discarded without a trace."""
+"""Sockets of ranks: bound to a fabric port, non-blocking, closed without sending the rest."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ BACKLOG = 128
 
 @dataclass(frozen=True)
 class Port:
-    """One of the host's fabric ports; without an interface the routing table decides."""
+    """One of the host's fabric ports; without an interface the routing table applies."""
 
     interface: str | None
     address: str
 
 
 def listen(port: Port) -> socket.socket:
-    """Return a non-blocking listener on a free TCP port of one fabric port."""
+    """Return a non-blocking listening socket on a free TCP port of one fabric port."""
     listener = bound(port)
     listener.listen(BACKLOG)
     return listener
 
 
 def discard(connection: socket.socket) -> None:
-    """Close a connection and throw away what it still had to send; safe to call twice.
+    """Close a connection and discard its unsent data; safe to call twice.
 
     Bytes of an abandoned collective would compete with the next generation for the same link.
     """
@@ -43,7 +43,7 @@ def discard(connection: socket.socket) -> None:
 
 
 def bound(port: Port) -> socket.socket:
-    """Return a socket that uses one fabric port and no other, whatever the routing table says."""
+    """Return a socket that uses one fabric port only, independent of the routing table."""
     unbound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if port.interface is not None:
@@ -58,7 +58,7 @@ def bound(port: Port) -> socket.socket:
 
 
 def prepare(connection: socket.socket) -> None:
-    """Let a connection never wait, neither for us nor for more bytes."""
+    """Make a connection non-blocking, without Nagle's delay and with a small send buffer."""
     connection.setblocking(False)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)

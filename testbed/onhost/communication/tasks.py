@@ -1,6 +1,7 @@
-"""Transfers side by side in one thread: the only loop that sends, receives and waits.
+"""Run several transfers concurrently in one thread: the only loop that sends and receives.
 
-A task is a generator that moves bytes. After each try it yields MOVED, or what it waits for.
+A task is a generator that moves bytes. After each attempt it yields MOVED, or the condition that it
+waits for.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _ENDED: Need = ("ended", 0)
 
 
 def run(connections: PeerConnections, *tasks: Task) -> None:
-    """Run tasks until all have ended; raise what one of them or a connection raises.
+    """Run tasks until all have ended; raise the error of a task or a connection.
 
-    An order to leave is looked at after each turn of all tasks.
+    An order to leave is checked after each turn of all tasks.
     """
     running = list(tasks)
     while running:
@@ -33,7 +34,7 @@ def run(connections: PeerConnections, *tasks: Task) -> None:
 
 
 def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:
-    """Send all of some bytes to a peer."""
+    """Send all bytes of `data` to a peer."""
     rest, need = memoryview(data), (peer, select.POLLOUT)
     while rest:
         count = connections.send(peer, rest)

@@ -1,4 +1,4 @@
-"""The job `allreduce`: AllReduce of given sizes, again and again, every value verified."""
+"""The job `allreduce`: repeated AllReduce of given sizes, with every value verified."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = 64 * PERIOD
 
 @dataclass(frozen=True)
 class Options:
-    """`sizes` in bytes; each is run `iterations` times after some more to warm up."""
+    """The options: `sizes` in bytes, each run `iterations` times after a warm-up."""
 
     sizes: Sequence[int]
     iterations: int = 20
@@ -34,7 +34,7 @@ class Options:
 
 
 class Job:
-    """Run through all sizes and end; size and iteration follow from the number of the step."""
+    """Runs through all sizes and ends; size and iteration follow from the step number."""
 
     connects_to = "neighbours"
 
@@ -44,7 +44,7 @@ class Job:
         self.loss: float | None = None
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Do nothing: every size warms up its own buffer, over the links."""
+        """Do nothing, as each size warms up its own buffer over the links."""
 
     def run(self, ring: Ring, control: Control) -> None:
         """Run from the next step on; a new ring and a new size warm up first."""
@@ -94,14 +94,14 @@ def _timed(
 
 
 class Pattern:
-    """A vector of whole numbers whose sum over the ranks is known, element by element."""
+    """A vector of integers whose sum over the ranks is known for every element."""
 
     def __init__(self, count: int) -> None:
         self.vector: Numbers = np.zeros(count, np.float32)
         self._base = (np.arange(BLOCK) % PERIOD).astype(np.float32)
 
     def fill(self, rank: int, step: int, checkpoint: Callable[[], None]) -> None:
-        """Put this rank's numbers of this step in place of whatever was there."""
+        """Fill the vector with this rank's numbers of this step."""
         for block in self._blocks():
             checkpoint()
             np.add(self._base[: len(block)], rank + step % PERIOD, out=block)

@@ -1,11 +1,11 @@
-"""Checksums of a vector, block by block, that are summed over the ranks beside its values.
+"""Checksums of blocks of a vector, which are summed over the ranks along with its values.
 
 The checksum of a block is two numbers: a weighted sum of its values, and the same sum of their
 absolute values (checksums of this kind: Huang and Abraham 1984). The weighted sum of the summed
-block must be the sum of the ranks' weighted sums, up to how the sum may be rounded: adding n
-numbers of float32 in any order errs by at most (n - 1) · 2⁻²⁴ of the sum of their absolute values.
-So a right sum never fails, and a wrong value shows as soon as it is off by more than what rounding
-may do to the block.
+block must be the sum of the ranks' weighted sums, up to rounding errors: adding n numbers of
+float32 in any order errs by at most (n - 1) · 2⁻²⁴ of the sum of their absolute values. So a
+correct sum never fails, and a wrong value is detected as soon as its error exceeds the possible
+rounding error of the block.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _ABSOLUTE = np.abs(WEIGHTS)
 
 
 def block_count(width: int) -> int:
-    """Return the number of blocks in a row of so many values."""
+    """Return the number of blocks in a row of `width` values."""
     return -(-width // BLOCK)
 
 
 def blocks_verified_in(step: int, chunk: int, count: int) -> list[int]:
-    """Return the blocks of a chunk that are verified in a step, alike on all ranks.
+    """Return the blocks of a chunk that are verified in a step, the same on all ranks.
 
-    A sixteenth of them in turn, so that none is left out for longer, and one that is drawn.
+    They are a sixteenth of the blocks in turn, so that each is verified every 16 steps, and one at
+    random.
     """
     return sorted(
         {*range(step % EVERY, count, EVERY), zlib.crc32(f"{step} {chunk}".encode()) % count}
@@ -52,7 +53,7 @@ def blocks_verified_in(step: int, chunk: int, count: int) -> list[int]:
 
 
 def checksums_of(values: Numbers, blocks: Sequence[int]) -> Sums:
-    """Return the checksums of some blocks of a row: blocks × 2."""
+    """Return the checksums of the given blocks of a row, in shape (blocks, 2)."""
     return np.array([(_weighted(values, b), _magnitude(values, b)) for b in blocks])
 
 
@@ -69,9 +70,9 @@ def _magnitude(values: Numbers, block: int) -> float:
 def first_mismatch(
     values: Numbers, checksums: Numbers, ranks: int, blocks: Sequence[int]
 ) -> Optional[tuple[int, float, float]]:
-    """Return the first block whose sum does not agree with the summed checksums, or None.
+    """Return the first block whose sum disagrees with the summed checksums, or None.
 
-    With its weighted sum as it is, and as it should be. NaN never agrees.
+    The result also has its actual and its expected weighted sum. NaN never agrees.
     """
     for place, block in enumerate(blocks):
         expected, magnitude = map(float, checksums[place])

@@ -1,7 +1,7 @@
-"""The job `collective`: AllReduces in turn over message sizes, every value verified.
+"""The job `collective`: AllReduces by several algorithms in turn, with every value verified.
 
-Schedules run on the connections of the group, or through a library; and beside them may run what a
-library has of its own.
+Schedules run on the connections of the group, or through a library; a library's own AllReduce may
+be among the algorithms.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """`sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
+    """The options: `sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
 
-    All algorithms run each size in turn, `iterations` times over all sizes; before a size is timed
-    for the first time it is run `warmup` times. The sizes alternate, so that what slows the host
-    for a second slows one iteration of many points, and the median of none.
-    An algorithm without a schedule is the AllReduce of the `library`.
-    On a circuit switch a schedule is in stages, and `circuits` are the options of `CircuitGroup`.
-    `choices` are the algorithms that stand for one schedule of several, chosen for each size.
+    In each iteration all algorithms run each size in turn; there are `iterations` of them, and
+    before a size is timed for the first time it is run `warmup` times. The sizes alternate, so that
+    a disturbance of the host for a second slows one iteration of many sizes, but no median. An
+    algorithm without a schedule is the AllReduce of the `library`. On a circuit switch a schedule
+    is in stages, and `circuits` are the options of `CircuitGroup`. `choices` are the algorithms for
+    which one of several schedules is chosen for each size.
     """
 
     sizes: Sequence[int]
@@ -56,7 +56,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one step runs."""
+    """The size, algorithm and iteration of one step."""
 
     algorithm: str
     size: int
@@ -65,14 +65,17 @@ class Turn:
 
 @dataclass(frozen=True)
 class Run:
-    """One algorithm, ready to run on a vector, or by a library on the vector that it took."""
+    """One algorithm, ready to run on a vector.
+
+    A library runs on the vector that it was given before.
+    """
 
     run: Callable[[Numbers], ScheduleRecord]
     library: Distributed | None = None
 
 
 class Job:
-    """Run through all sizes and end; what is run follows from the number of the step."""
+    """Runs through all sizes and ends; size and algorithm follow from the step number."""
 
     connects_to = "everybody"
 
@@ -86,7 +89,7 @@ class Job:
         self.loss: float | None = None
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Do nothing: every size warms up its own buffer, over the connections."""
+        """Do nothing, as each size warms up its own buffer over the connections."""
 
     def run(self, group: Group | CircuitGroup, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""

@@ -1,7 +1,7 @@
-"""The parts of a Llama-style language model, each with its backward pass written out.
+"""The layers of a Llama-style language model, each with a hand-written backward pass.
 
-A forward function returns its output and what the backward one needs of it; a backward function
-writes the gradients of its weights into `d_block` and returns the gradient of its input.
+A forward function returns its output and the values that the backward function needs; a backward
+function writes the gradients of its weights into `d_block` and returns the gradient of its input.
 Activations are rows, one per token of the batch.
 """
 
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Normed:
-    """What `rms_norm` keeps: the rows before the gain, and one over their root mean square."""
+    """The values that `rms_norm` keeps: the rows before the gain, and 1 / root mean square."""
 
     rows: Array
     scale: Array
@@ -44,7 +44,7 @@ def rms_norm(x: Array, gain: Array) -> tuple[Array, Normed]:
 
 
 def rms_norm_backward(d_out: Array, gain: Array, kept: Normed, d_gain: Array) -> Array:
-    """Go back through `rms_norm`."""
+    """Compute the gradients of `rms_norm`."""
     np.sum(d_out * kept.rows, axis=0, out=d_gain)
     d_rows = d_out * gain
     along = np.mean(d_rows * kept.rows, axis=1, keepdims=True)
@@ -54,20 +54,20 @@ def rms_norm_backward(d_out: Array, gain: Array, kept: Normed, d_gain: Array) ->
 
 @dataclass(frozen=True)
 class Rotary:
-    """Rotations of pairs of channels by an angle that grows with the place (Su et al., 2021)."""
+    """Rotations of pairs of channels by an angle that grows with the position (Su et al., 2021)."""
 
     cosine: Array
     sine: Array
 
     @classmethod
     def of(cls, length: int, channels: int, dtype: npt.DTypeLike) -> Rotary:
-        """Return the rotations for every place of a sequence."""
+        """Return the rotations for every position in a sequence."""
         frequencies = 10000.0 ** (-np.arange(0, channels, 2) / channels)
         angles = np.arange(length)[:, None] * frequencies
         return cls(np.cos(angles).astype(dtype), np.sin(angles).astype(dtype))
 
     def turn(self, x: Array) -> Array:
-        """Rotate along the last two axes, place and channel; channel i pairs with i + half."""
+        """Rotate along the last two axes, position and channel; channel i pairs with i + half."""
         half = x.shape[-1] // 2
         first, second = x[..., :half], x[..., half:]
         turned = np.empty_like(x)
@@ -82,7 +82,7 @@ class Rotary:
 
 @dataclass(frozen=True)
 class Attended:
-    """What `attend` keeps; `query` to `value` by sequence, head, place and channel."""
+    """The values that `attend` keeps; `query` to `value` by sequence, head, position, channel."""
 
     normed: Normed
     rows: Array
@@ -94,7 +94,7 @@ class Attended:
 
 
 def attend(x: Array, block: Block, heads: int, rotary: Rotary) -> tuple[Array, Attended]:
-    """Mix every token with those before it in its sequence: causal attention with many heads."""
+    """Apply causal multi-head attention: each token attends to those before it in its sequence."""
     length, channels = len(rotary.cosine), x.shape[1] // heads
     rows, normed = rms_norm(x, block.norm)
     by_head = (rows @ block.into).reshape(-1, length, 3, heads, channels)
@@ -113,7 +113,7 @@ def attend(x: Array, block: Block, heads: int, rotary: Rotary) -> tuple[Array, A
 def attend_backward(
     d_out: Array, block: Block, rotary: Rotary, kept: Attended, d_block: Block
 ) -> Array:
-    """Go back through `attend`."""
+    """Compute the gradients of `attend`."""
     sequences, heads, length, channels = kept.query.shape
     np.matmul(kept.mixed.T, d_out, out=d_block.out_of)
     d_mixed = (d_out @ block.out_of.T).reshape(sequences, length, heads, channels).swapaxes(1, 2)
@@ -137,7 +137,7 @@ def _ahead(length: int) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Gated:
-    """What `swiglu` keeps: both halves of its hidden layer and their product."""
+    """The values that `swiglu` keeps: both halves of its hidden layer and their product."""
 
     normed: Normed
     rows: Array
@@ -148,7 +148,7 @@ class Gated:
 
 
 def swiglu(x: Array, block: Block) -> tuple[Array, Gated]:
-    """Apply the gated feed-forward layer SwiGLU (Shazeer, 2020); `into` holds gate beside up."""
+    """Apply the gated feed-forward layer SwiGLU (Shazeer, 2020); `into` holds gate and up."""
     rows, normed = rms_norm(x, block.norm)
     gate, up = np.split(rows @ block.into, 2, axis=1)
     sigmoid = 0.5 * np.tanh(0.5 * gate) + 0.5  # the logistic function, in a form without overflow
@@ -157,7 +157,7 @@ def swiglu(x: Array, block: Block) -> tuple[Array, Gated]:
 
 
 def swiglu_backward(d_out: Array, block: Block, kept: Gated, d_block: Block) -> Array:
-    """Go back through `swiglu`."""
+    """Compute the gradients of `swiglu`."""
     np.matmul(kept.hidden.T, d_out, out=d_block.out_of)
     d_hidden = d_out @ block.out_of.T
     silu = kept.gate * kept.sigmoid

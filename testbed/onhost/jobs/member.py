@@ -1,4 +1,4 @@
-"""One rank of a job: it follows its agent's commands, connects to its peers and runs the job."""
+"""One rank of a job: it executes its agent's commands, connects to its peers, runs the job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .state import State
 
 
 class Job(Protocol):
-    """What a rank runs; module `<kind>` of this package calls its own one `Job`."""
+    """The interface of jobs on hosts; module `<kind>` of this package has its own class `Job`."""
 
     state: State
     loss: float | None
@@ -34,14 +34,14 @@ class Job(Protocol):
     Where its options name `circuits`, those that the circuits lead to."""
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
+        """Make the first step as fast as later ones; an error of `checkpoint` ends the warm-up."""
 
     def run(self, communicator: Any, control: Control) -> None:
-        """Run from the state's next step on, in a ring or a group; return at the job's end."""
+        """Run from the state's next step on, in a ring or group; return at the end of the job."""
 
 
 class Member:
-    """Carry out the agent's commands, one after the other, in the process's main thread."""
+    """Executes the agent's commands, one after the other, in the process's main thread."""
 
     def __init__(self, control: Control, configuration: Message) -> None:
         self._control = control
@@ -59,7 +59,7 @@ class Member:
         self._is_running = False
 
     def serve(self) -> None:
-        """Announce the listener, warm up, and carry out commands until told to exit."""
+        """Announce the listening sockets, warm up, and execute commands until `exit`."""
         address, port = self._listener.getsockname()
         state_bytes = len(self._job.state.outgoing())
         second = {"second": self._second.getsockname()} if self._second else {}

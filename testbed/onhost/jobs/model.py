@@ -1,8 +1,8 @@
-"""A small Llama-style language model over bytes: the compute of the training job.
+"""A small Llama-style language model over bytes: the computation of the job `train`.
 
-RMSNorm before attention and before SwiGLU, rotary places, an output layer of its own, no biases.
-All parameters lie in one flat vector, and so does their gradient: that is what the ring sums, the
-optimiser walks through and a new rank receives.
+It has RMSNorm before attention and before SwiGLU, rotary positions, a separate output layer, and no
+biases. All parameters are in one flat vector, and so is their gradient: the ring sums it, the
+optimiser updates it and a new rank receives it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Weights:
-    """A flat vector of parameters, or of their gradient, as named views."""
+    """A flat vector of parameters or of gradients, as named views."""
 
     embedding: Array
     layers: tuple[Layer, ...]
@@ -74,7 +74,7 @@ class Weights:
 
     @classmethod
     def of(cls, vector: Array, shape: Shape) -> Weights:
-        """Cut `vector` into the tensors of a model, without copying."""
+        """Return views of `vector` as the tensors of a model, without copying."""
         place = 0
 
         def take(*form: int) -> Array:
@@ -105,7 +105,7 @@ class _Forward:
 
 
 class Model:
-    """Compute losses and gradients for flat vectors of parameters; holds none itself."""
+    """Computes losses and gradients for flat vectors of parameters; stores no parameters."""
 
     def __init__(self, shape: Shape, dtype: npt.DTypeLike = np.float32) -> None:
         self.shape = shape
@@ -113,9 +113,10 @@ class Model:
         self._rotary = Rotary.of(shape.sequence, shape.dim // shape.heads, self._dtype)
 
     def initialise(self, vector: Array, seed: int) -> None:
-        """Fill `vector` with the parameters to start from, the same bits on every host.
+        """Fill `vector` with the initial parameters, the same bits on every host.
 
-        Uniform numbers: normal ones need logarithms, whose last bit differs between libraries.
+        They are uniform random numbers: normal ones need logarithms, whose last bit differs between
+        libraries.
         """
         generator = np.random.Generator(np.random.Philox(key=[seed, 0]))
 

@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba, 2015) from one version of the state into the other.
+"""The Adam optimiser (Kingma and Ba, 2015), from one version of the state into the other.
 
 A state is parameters, first and second moments, one third each. Every operation is rounded the
 same way by all hardware, so ranks on unlike hosts that got the same gradient stay identical.
@@ -21,7 +21,7 @@ BLOCK = 64 << 10
 
 
 class Adam:
-    """Update the parameters of a model, a stretch at a time."""
+    """Updates the parameters of a model, one range at a time."""
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
@@ -36,7 +36,7 @@ class Adam:
         step: int,
         checkpoint: Callable[[], None],
     ) -> None:
-        """Write into `new` what this step makes of the parameters from `start` on.
+        """Write the updated parameters from index `start` on into `new`.
 
         `gradient` belongs to these parameters; `step` counts from 0.
         """

@@ -1,9 +1,9 @@
-"""The job `program`: an ordinary program that a rank runs, watches, and whose output it records.
+"""The job `program`: a rank runs an ordinary program, monitors it and records its output.
 
-All ranks begin it together, once their circuits carry. It runs under a supervisor
-(`supervisor.py`), so that nothing of it outlives the rank. Its output comes as events `output`: the
-first of it at once, the last of it at the end, and how much was left out between. Its end comes as
-`program.end`.
+All ranks start it together, once their circuits carry data. It runs under a supervisor
+(`supervisor.py`), so that no process of it outlives the rank. Its output is sent as events
+`output`: the beginning at once, the end when it is over, and the amount left out between. Its end
+is sent as `program.end`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _PRINTABLE = {code: "?" for code in (*range(32), 127, 0xFFFD) if code not in (9,
 
 
 class Job:
-    """Run `argv`, or nothing on a rank that has none, and report what came of it.
+    """Runs `argv`, or nothing on a rank without one, and reports the result.
 
-    In `argv`, `{report}` stands for the file whose text is wanted, where there is one; the
-    supervisor makes a folder for it.
+    In `argv`, `{report}` stands for the path of a report file, if the program writes one; the
+    supervisor creates a directory for it.
     """
 
     connects_to = "neighbours"
@@ -55,10 +55,10 @@ class Job:
         self.loss: float | None = None
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Do nothing: a program warms up by itself."""
+        """Do nothing, as a program warms up by itself."""
 
     def run(self, ring: Ring, control: Control) -> None:
-        """Run the program from its beginning to its end, beside those of the other ranks."""
+        """Run the program from beginning to end, together with those of the other ranks."""
         ring.barrier()
         if not self._argv:
             return
@@ -110,9 +110,9 @@ class _Running:
         self._reports = b""
 
     def watch(self, checkpoint: Callable[[], None]) -> None:
-        """Pass on the output of the program until no process is left that could write any.
+        """Forward the output of the program until no process is left that could write any.
 
-        Whatever `checkpoint` raises ends the wait.
+        An exception of `checkpoint` ends the wait.
         """
         is_over = False
         while self._open or not is_over:
@@ -126,7 +126,7 @@ class _Running:
                     self._open.discard(descriptor)
 
     def end(self) -> dict[str, Any]:
-        """End what still runs; return what the supervisor reports of the program."""
+        """End the processes that still run; return the supervisor's report on the program."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
         while self._read_supervisor():
@@ -173,7 +173,7 @@ class _Stream:
         """Bytes that were not passed on: between head and tail, and of lines that are too long."""
 
     def take(self, data: bytes) -> None:
-        """Take in a piece."""
+        """Add a piece of output."""
         *lines, self._line = (self._line + data).split(b"\n")
         head = []
         for line in lines:
@@ -188,7 +188,7 @@ class _Stream:
             self._line = self._line[: LONGEST_LINE + 1]
 
     def close(self) -> None:
-        """Pass on the rest."""
+        """Send the rest of the output."""
         rest = [self._shortened(self._line)] if self._line else []
         mark = [f"[{self._dropped} bytes left out]\n".encode()] if self._dropped else []
         self._line = b""

@@ -1,4 +1,4 @@
-"""A short text on light and learning, written for this project to train on."""
+"""A short text on light and learning, written for this project as training data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process of one rank of a job: the protocol with its agent, from `configure` to `exit`.
+"""The process of one rank of a job, and its protocol with the agent.
 
 The agent starts the process with one end of a Unix stream socket as descriptor `--control FD` and
 sends framed JSON commands (`do`); the rank answers with events (`event`), each with `mono`, its
@@ -39,7 +39,7 @@ as long, and leaving a generation would take as much longer."""
 
 
 def main() -> None:
-    """Serve the agent on the descriptor after `--control`; raise what `configure` ran into."""
+    """Serve the agent on the file descriptor after `--control`; raise errors of `configure`."""
     control = Control(socket.socket(fileno=int(sys.argv[-1])))
     sys.setswitchinterval(SWITCH_INTERVAL)
     # Ranks that share a host would fight for its cores with a pool of threads each. NumPy reads

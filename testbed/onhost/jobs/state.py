@@ -1,4 +1,4 @@
-"""What a job must not lose: two versions of its state, each with the number of its next step.
+"""The state of a job in two versions, each with the number of its next step.
 
 A step reads the current version and writes the other; to commit is to swap them. So an interrupted
 step leaves the current version untouched, and a rank that committed one step more than the others
@@ -35,7 +35,7 @@ class _Version:
 
 
 class State:
-    """Hold two versions of `size` numbers; the first starts as all zeros before step 0."""
+    """Two versions of `size` numbers; the first starts as all zeros before step 0."""
 
     def __init__(self, size: int) -> None:
         self._current, self._other = _Version(size), _Version(size)
@@ -43,17 +43,17 @@ class State:
 
     @property
     def step(self) -> int | None:
-        """Return the number of the next step, which is how many are committed; None if invalid."""
+        """Return the number of the next step, which equals the committed steps; None if invalid."""
         return self._current.step
 
     @property
     def numbers(self) -> Numbers:
-        """Return the numbers that the next step starts from."""
+        """Return the current version, from which the next step starts."""
         return self._current.numbers
 
     @property
     def draft(self) -> Numbers:
-        """Return the numbers that the step under way writes."""
+        """Return the other version, which the step in progress writes."""
         self._other.step = None
         return self._other.numbers
 
@@ -81,12 +81,12 @@ class State:
         return self._current.data.data
 
     def adopt(self, step: int) -> None:
-        """Accept what was received; raise Refused when it is not the state before `step`."""
+        """Accept the received version; raise Refused when it is not the state before `step`."""
         received = int(self._current.header[0])
         if received != step:
             raise Refused(f"the state before step {received} came instead of that before {step}")
         self._current.step = step
 
     def sha256(self) -> str:
-        """Return the digest of the current version, its step included."""
+        """Return the SHA-256 of the current version and its step number."""
         return hashlib.sha256(self._current.data.data).hexdigest()

@@ -1,12 +1,11 @@
-"""The supervisor of an ordinary program on a host: it starts the program and ends after it.
+"""The supervisor of an ordinary program on a host: it starts it and kills what it leaves.
 
 A process of its own, whose source its rank hands to the interpreter (`_Running` in `program.py`).
-It stands between the two because a program may start others, in sessions of their own, and all of
-them must be gone when the rank is, however the rank went. All that the program leaves behind
-becomes the supervisor's child (PR_SET_CHILD_SUBREAPER), and the supervisor ends when it has none
-left. It holds the rank's standard error open until then: a reader that comes to its end knows that
-nothing is left. The file that a program is asked to write its report to is the supervisor's for the
-same reason.
+It is needed because a program may start others, in sessions of their own, and all of them must be
+gone when the rank has ended for any reason. Processes that the program leaves behind become
+children of the supervisor (PR_SET_CHILD_SUBREAPER), which ends when none is left. It keeps the
+rank's standard error open until then, so that its end tells a reader that no process is left. The
+file that a program is asked to write its report to is the supervisor's for the same reason.
 
 Standard library only, Python 3.9, and no import of its package.
 """
@@ -45,7 +44,7 @@ _libc = ctypes.CDLL(None)
 
 
 def main(line: int, held: int, command: list[str]) -> int:
-    """Run a command until it ends or `line` is closed; report there what became of it, as JSON."""
+    """Run a command until it ends or `line` is closed; report the result there as JSON."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

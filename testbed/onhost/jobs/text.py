@@ -1,6 +1,6 @@
-"""What the model reads: bytes of one text, at places that depend on seed, step and rank alone.
+"""The training data: bytes of one text, at positions given by seed, step and rank.
 
-There is no reader whose position could be lost: the position in the data is the step.
+There is no reader state to restore after a failure: the step determines the position.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VOCABULARY = 256
 
 
 def batch(seed: int, step: int, rank: int, sequences: int, length: int) -> tuple[Tokens, Tokens]:
-    """Return tokens and, one place further on, targets; each `sequences` × `length`."""
+    """Return tokens and the targets one position further; each `sequences` × `length`."""
     # A counter-based generator: any step's numbers without drawing those before it.
     bits = np.random.Philox(key=[seed, rank], counter=[0, 0, 0, step])
     corpus = np.frombuffer(PROSE.encode(), np.uint8)

@@ -1,4 +1,4 @@
-"""The job `train`: data-parallel training of a small language model, one batch per rank and step.
+"""The job `train`: data-parallel training of a small language model.
 
 A step depends on the state before it, the seed, its number, the ranks and their collective alone;
 so a run that was interrupted and resumed ends with the same bits as one that was not.
@@ -30,7 +30,7 @@ from .verified_sum import GradientSum, VerifiedVector
 
 @dataclass(frozen=True)
 class Options:
-    """The model and its batches; `batch` is sequences per rank and step.
+    """The options of the model and its batches; `batch` is sequences per rank and step.
 
     The defaults give 16.3 MiB of state and about 35 ms of compute per step on one core of 2024.
     Without a `schedule`, as plain data, a ring sums the gradients.
@@ -47,10 +47,10 @@ class Options:
 
 
 class Job:
-    """Train until the agent ends it; the state is the parameters and both moments of Adam.
+    """Trains until the agent ends it; the state is the parameters and both moments of Adam.
 
     With a schedule the ranks sum one number more: that of the newest choice of the agent that each
-    knows. So all ranks find out in the same step that all know the choice, and follow it from the
+    knows. So all ranks learn in the same step that every rank knows the choice, and use it from the
     next step on.
     """
 
@@ -70,7 +70,7 @@ class Job:
         self.loss: float | None = None
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Touch everything that the first step will; changes no version that is valid."""
+        """Touch all memory and code that the first step uses, without changing a valid version."""
         self._compute(0, 0, checkpoint)
         self._sum.vector.fill(self._values, 0, 0)
         self._update(0, self._sum.vector, checkpoint)

@@ -1,4 +1,4 @@
-"""The vector that the ranks of a training job sum in each step, and how its sum is verified."""
+"""The vector that the ranks of a training job sum in each step, and its verification."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PRIME = 65521
 
 
 class VerifiedVector:
-    """The values that the ranks sum, one row per chunk of the collective, closed by a sentinel.
+    """The values that the ranks sum: one row per chunk of the collective, ended by a sentinel.
 
     A sentinel is a small whole number made of rank, step and chunk, so its sum is known and exact:
-    a rank's contribution that is missing, counted twice or left over from another step shows.
-    Before it stand the rank's checksums of its part of the chunk before this one, so that values
-    and their checksums are not summed in the same message.
+    a rank's contribution that is missing, counted twice or left over from another step shows. The
+    sentinel is preceded by the rank's checksums of its part of the chunk before this one, so that
+    values and their checksums are not summed in the same message.
     """
 
     def __init__(self, size: int, ranks: int, chunks: int) -> None:
@@ -43,17 +43,18 @@ class VerifiedVector:
 
     @property
     def last(self) -> float:
-        """Return the last of the values."""
+        """Return the last value of the vector."""
         return self.value(self._size - 1)
 
     def value(self, index: int) -> float:
-        """Return one of the values."""
+        """Return one value of the vector."""
         return float(self._rows[divmod(index, self._width)])
 
     def fill(self, values: Numbers, step: int, rank: int, *, whole: bool = True) -> None:
-        """Put one rank's values in place of whatever was there, and their checksums.
+        """Fill the vector with one rank's values and their checksums.
 
-        Those of all values, or only of those whose turn it is in this step.
+        The checksums are of all values if `whole`, else of the blocks that are verified in this
+        step.
         """
         for chunk, (start, place) in enumerate(self.places):
             place[:] = values[start : start + len(place)]
@@ -76,8 +77,8 @@ class VerifiedVector:
     def verify(self, step: int, *, whole: bool = True) -> None:
         """Raise Corrupt unless the sums agree with the sums of the checksums.
 
-        Every sentinel is verified and that the loss is a number, and the values of which `fill` has
-        taken checksums.
+        It verifies every sentinel, that the loss is a number, and the values for which `fill`
+        computed checksums.
         """
         self._verify_sentinels(step)
         if not math.isfinite(self.last):
@@ -105,9 +106,9 @@ class VerifiedVector:
 
 
 class GradientSum:
-    """One way to sum the values of so many ranks: by a ring, or by a schedule.
+    """A way to sum the values of all ranks: by the ring, or by a schedule.
 
-    `choice` is the number of the agent's choice that it follows, 0 for none.
+    `choice` is the number of the agent's choice of a schedule, 0 for none.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class GradientSum:
 
 
 def sentinels(rank: int, step: int, count: int) -> Numbers:
-    """Return one rank's sentinels, one per chunk; any two ranks have different ones, as have steps.
+    """Return one rank's sentinels, one per chunk; they differ between ranks and steps.
 
     With up to 256 ranks their sum stays within 2²⁴, where float32 still counts exactly.
     """

@@ -1,4 +1,4 @@
-"""Take back what a run left changed that was killed or lost its controller.
+"""Undo the changes of a run that was killed or lost its controller.
 
 Only the run's own directory is read: `docs/lifecycle.md`, section 7.
 """

@@ -1,4 +1,4 @@
-"""Runs that are over and may have left something changed, found by their directories."""
+"""Find dead runs that may have left changes, by their run directories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRUSTED_FILES = ("run.json", "lab.yaml", "journal.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class CrashedRun:
-    """A run as its own directory describes it; the files that it was started with may be gone."""
+    """A dead run as its own directory describes it, without the files that it was started with."""
 
     directory: RunDirectory
     facts: Mapping[str, Any]
@@ -26,7 +26,7 @@ class CrashedRun:
 
     @classmethod
     def read(cls, directory: RunDirectory) -> CrashedRun:
-        """Return the run of a directory; raise UsageError when it is none, or not this user's."""
+        """Return the run in a directory; raise UsageError if it is no run, or another user's."""
         directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
         for name in ("", *_TRUSTED_FILES):
             _refuse_foreign(directory, directory.path / name)
@@ -47,21 +47,21 @@ class CrashedRun:
 
     @property
     def is_on_twin(self) -> bool:
-        """Tell whether all that it changed was in a twin."""
+        """Return whether all changes of the run were in a twin."""
         return self.facts.get("label") == "measured-twin"
 
     @property
     def twin(self) -> str:
-        """Return the identity of that twin."""
+        """Return the identity of the run's twin."""
         return str(self.facts.get("twin") or "")
 
     @property
     def lab_name(self) -> str:
-        """Return the name of its lab."""
+        """Return the name of the run's lab."""
         return str(self.facts.get("lab", ""))
 
     def lab(self) -> Lab:
-        """Return the lab as it was for the run, by the copy that it made."""
+        """Return the lab in its state for the run, from the copy in the run directory."""
         _, theirs = split_overrides(self.facts.get("overrides", ()))
         return load_lab(self.directory.path / "lab.yaml", theirs)
 
@@ -90,10 +90,10 @@ def _refuse_foreign(run: RunDirectory, path: Path) -> None:
 
 
 def runs_to_recover(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
-    """Yield the runs that are over and have left something changed.
+    """Yield the dead runs that have left changes.
 
-    They are looked for below `results`, and among those that `leased` something and died; of one
-    of these whose directory is missing it is unknown what it changed.
+    They are searched in `results`, and among the dead runs in `leased`; one of these with a missing
+    directory is included, as its changes are unknown.
     """
     found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
     for directory in found.values():

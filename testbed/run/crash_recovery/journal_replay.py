@@ -1,4 +1,4 @@
-"""Undo the entries of one run's journal, last first, each with its own limit."""
+"""Undo the entries of a dead run's journal, last first, each with its own time limit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOST_LIMIT = 30.0
 
 @dataclass
 class JournalReplay:
-    """The clean-up of one run, by its journal alone; `run` does it."""
+    """The clean-up of one dead run by its journal."""
 
     lab: Lab
     directory: RunDirectory
@@ -209,12 +209,12 @@ def _joined(problems: list[TestbedError]) -> TestbedError:
 
 
 def beginning(entries: Iterable[Entry]) -> dict[str, Any]:
-    """Return the data of `recover.begin` for a run with these entries."""
+    """Return the data of the event `recover.begin` for a run with these entries."""
     return {"utc": utc(), "promises": [describe(entry) for entry in entries]}
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """Return in words what an entry takes back."""
+    """Describe the change that a journal entry undoes."""
     match entry:
         case {"undo": "circuits", "ports": dict(switches)}:
             return f"circuits of {', '.join(map(str, switches))}"
@@ -234,7 +234,7 @@ def describe(entry: Mapping[str, Any]) -> str:
 
 
 def resources(lab: Lab, entries: Iterable[Entry]) -> Iterator[Resource]:
-    """Yield what must be leased while these entries are undone."""
+    """Yield the resources that must be leased while these entries are undone."""
     for entry in entries:
         match entry:
             case {"undo": "circuits", "ports": dict(switches)}:
@@ -255,9 +255,10 @@ def resources(lab: Lab, entries: Iterable[Entry]) -> Iterator[Resource]:
 def exclusive_switches(
     lab: Lab, entry: Mapping[str, Any], inherited: Collection[Resource], run: RunDirectory
 ) -> list[str]:
-    """Return the switches of an entry that only its run can have used: it leased them as a whole.
+    """Return the switches of an entry that no other run can have used since.
 
-    `inherited` is what the run still had leased when it was taken over.
+    These are the switches that the run had leased as a whole. `inherited` are the leases that the
+    run still had when they were taken over.
     """
     known = [name for name in entry["ports"] if name in lab.switches]
     held = [name for name in known if whole_of(lab, name) <= {*inherited}]

@@ -1,7 +1,7 @@
-"""Take back what a run that is over left changed, by its own directory alone.
+"""Undo the changes that a dead run left, by its own directory alone.
 
-The entries of its journal are undone last first, each with its own limit. All of it may be done
-twice, and be killed in the middle: what was verified is settled in that same journal.
+The entries of its journal are undone last first, each with its own limit. The recovery may be
+killed and repeated: verified undos are marked in the same journal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def recover(
     twin: TwinControl | None = None,
     subscriber: Subscriber = lambda event: None,
 ) -> int:
-    """Bring back what a run changed and verify it; return the exit code, which its log says too.
+    """Undo the changes of a dead run and verify that; return the exit code, which is also logged.
 
     `twin` controls the twin that this process is in, if it is in one. Raise BusyError while
     the run is alive, while another process recovers it, or while another run has its resources.
@@ -86,7 +86,7 @@ def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:
-    """Settle all that a run left changed in a twin that is gone: nothing is left to take back."""
+    """Close all undo entries of a run in a twin that no longer exists, without any undo."""
     with closing(Journal.resume(run.journal)) as journal:
         if entries := open_entries(run.journal):
             with closing(EventLog.resume(run.events)) as log:

@@ -1,4 +1,4 @@
-"""From an experiment and a lab to a plan: placement, feasibility, draws, predictions.
+"""Make a plan from an experiment and a lab: placement, feasibility, random draws, predictions.
 
-Nothing is opened here, and nothing of a running job is known.
+No device is opened here, and running jobs are not considered.
 """

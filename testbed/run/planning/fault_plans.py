@@ -1,4 +1,4 @@
-"""Which of an experiment's faults hits the job, and which far ends misbehave besides. Pure."""
+"""Separate an experiment's fault of the job from faults of far ends; pure functions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ JOB_FAULT = 0
 
 
 def job_fault(experiment: Experiment) -> Fault | None:
-    """Return the fault that hits the job, if there is one."""
+    """Return the fault of an experiment that hits the job, or None."""
     first = next(iter(experiment.faults), None)
     return None if first is None or is_of_far_end(first) else first
 
 
 def is_of_far_end(fault: Fault) -> bool:
-    """Tell whether a fault is one of an instrument's far end, which only a twin has."""
+    """Return whether a fault is one of an instrument's far end, which only a twin has."""
     return kind("faults", fault.kind).role == "far-end"
 
 
 def breaks(fault: str) -> bool:
-    """Tell whether a kind of fault breaks the job; one that only slows a rank down does not."""
+    """Return whether a kind of fault breaks the job, and does not only slow a rank down."""
     return kind("faults", fault).role != "slows"
 
 
@@ -43,9 +43,10 @@ def check_order(experiment: Experiment) -> None:
 
 
 def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
-    """Return what far ends do wrong in a trial, in the order of its steps.
+    """Return the far-end faults of a trial, in the order of their steps.
 
-    Raise FileError for what is aimed at no switch, or would begin after the fault of the job.
+    Raise FileError for a target that is no switch, and for a fault that would begin after that of
+    the job.
     """
     return tuple(sorted(_checked(experiment, lab), key=lambda fault: fault.step))
 

@@ -1,6 +1,6 @@
-"""Checks that a plan can be carried out, before anything is opened.
+"""Check that a plan can be carried out, before any device is opened.
 
-Every check raises FileError at the place in the experiment's file that asks for it.
+Every check raises FileError at the place in the experiment file that causes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OF_A_PORT = ("attenuate",)
 
 
 def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
-    """Refuse an arm with hosts that the first does not have: they would not be opened."""
+    """Raise FileError for an arm with hosts that the first arm lacks, as they are not opened."""
     for host in placement.used:
         if host not in first.used:
             arms = "variants" if experiment.variants else "matrix"
@@ -31,7 +31,7 @@ def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: P
 
 
 def check_lab_changes(arm: Arm, lab: Lab) -> None:
-    """Refuse to change in the lab what a running twin cannot follow: it would change nothing."""
+    """Raise FileError for an arm that changes a lab field which a running twin cannot change."""
     for override in arm.overrides:
         changed = lab.overridden([override])
         follows = lab.switches.keys() <= lab.twin.cards.keys()
@@ -54,7 +54,7 @@ def _lasting(lab: Lab) -> tuple[Any, ...]:
 
 
 def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool) -> None:
-    """Refuse a fault that may not or cannot be injected, and trials that nothing would end."""
+    """Raise FileError for a fault that may not be injected, or for trials that would never end."""
     experiment = arm.experiment
     check_order(experiment)
     fault = job_fault(experiment)

@@ -1,4 +1,4 @@
-"""Checks on metrics that no trial will have, found before anything runs. Pure."""
+"""Find checks on metrics that no trial will have, before a run; pure functions."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class _ArmMetrics:
     """What to write in the experiment to get the metrics that take a spare host."""
 
     def meaning(self, metric: str) -> MetricDefinition:
-        """Return what a metric means that the arm may have."""
+        """Return the definition of a metric that trials of the arm may have."""
         return self.known.get(metric) or meaning(metric)
 
     def problem(self, metric: str) -> tuple[str, str]:
-        """Return why no trial of the arm has a metric, and a hint; nothing where it may have."""
+        """Return why no trial of the arm has a metric, and a hint; empty if a trial may have it."""
         if metric in self.known or (self.any_size and is_of_size(metric)):
             return "", ""
         if metric not in METRICS and not is_of_size(metric):
@@ -79,7 +79,7 @@ class _ArmMetrics:
         return f"no trial of {self.arm} has {metric!r}: {why}", hint
 
     def unpredicted(self, metric: str) -> tuple[str, str]:
-        """Return that nothing predicts a metric, and a hint; nothing where something may."""
+        """Return why a metric has no prediction, and a hint; empty if it may have one."""
         if self.predicted is None or metric in self.predicted:
             return "", ""
         known = sorted(self.predicted & self.known.keys())
@@ -96,9 +96,9 @@ def _nearest(metric: str, known: Iterable[str]) -> str:
 
 
 def check_metrics(experiment: Experiment) -> None:
-    """Refuse checks on metrics that no trial of their arm has, and limits that do not fit them.
+    """Raise SchemaError for checks on metrics that no trial has, or with limits that do not fit.
 
-    Raise SchemaError with every problem.
+    The error has every problem found.
     """
     metrics = {arm.name: _metrics_of(experiment, arm) for arm in experiment.arms()}
     if found := list(_problems(experiment, metrics)):

@@ -1,4 +1,4 @@
-"""Experiments whose job is a model: it is computed, and nothing runs."""
+"""Experiments whose job is a model, which is computed without a run on hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testbed.schema import Arm, Experiment
 
 
 def is_model(experiment: Experiment) -> bool:
-    """Tell whether an experiment's job is a model; raise FileError if only some arms have one."""
+    """Return whether an experiment's job is a model; raise FileError if only in some arms."""
     models = {arm.name: _has_model(arm) for arm in experiment.arms()}
     if not any(models.values()):
         return False

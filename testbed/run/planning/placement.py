@@ -15,7 +15,7 @@ from testbed.schema import Experiment, FabricKind, Lab, avoided
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A job on hosts: the ranks' hosts in rank order, then the spares, and what joins them."""
+    """The hosts of a job: those of ranks in rank order, then the spares, and their circuits."""
 
     name: str
     job: Job
@@ -28,7 +28,7 @@ class Placement:
     """All circuits that the ranks will ask for while they run, by number."""
 
     def ports(self, lab: Lab) -> tuple[HostPort, ...]:
-        """Return the ports that its hosts use on their fabric."""
+        """Return the fabric ports that the hosts of the job use."""
         return tuple(
             HostPort(host, port)
             for host in self.used

@@ -1,4 +1,4 @@
-"""A plan: everything that a run will do, as plain data that prints, compares and hashes."""
+"""A plan: all steps of a run as plain data, which can be printed, compared and hashed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.run.planning.steps import OpenHosts, RunTrial, Step
 
 @dataclass(frozen=True, slots=True)
 class Avoided:
-    """A host that the plan avoids: what of it is in quarantine, until when, and why."""
+    """A host that the plan avoids: its quarantined resource, the end of that, and the reason."""
 
     host: str
     what: str
@@ -22,9 +22,9 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class Fences:
-    """The fences for hosts, by the kind of failure, in the order in which they are tried.
+    """The fences to try for a failed host, in order, by the kind of failure.
 
-    None is named where the lab permits none: the policy gives up then.
+    The list is empty where the lab permits none: then the policy gives up.
     """
 
     hosts: tuple[str, ...]
@@ -57,13 +57,13 @@ class Plan:
         return plan
 
     def digest(self) -> str:
-        """Return a hash by which equal plans are known."""
+        """Return a hash of the plan; equal plans have equal hashes."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def on_paper(self) -> bool:
-        """Tell whether nothing is opened: its trials are computed from a model."""
+        """Return whether the trials are computed from a model, without opening a device."""
         return not any(isinstance(step, OpenHosts) for step in self.steps)
 
     @property

@@ -1,4 +1,4 @@
-"""From an experiment and a lab to a plan. Pure, but for the draws, which come from the seed."""
+"""Make a plan from an experiment and a lab; pure functions, with random draws from a seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from testbed.schema import Arm, Experiment, Lab, avoided
 def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
     """Return the plan; `repeat` replaces the experiment's number of trials per arm.
 
-    Raise FileError where the experiment asks for what the lab does not have or permit.
+    Raise FileError where the experiment needs something that the lab does not have or permit.
     """
     arms, count = experiment.arms(), repeat or experiment.trials
     computed = is_model(experiment)
@@ -60,7 +60,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
-    """Return the run's seed: the one given, else the file's, else a new one."""
+    """Return the seed of a run: the given one, else the one in the file, else a new one."""
     if given is not None:
         if given < 0:
             raise UsageError(f"a seed of {given} is negative")

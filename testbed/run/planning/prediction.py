@@ -1,4 +1,4 @@
-"""Prediction of a recovery's time, written to the log before the fault."""
+"""Predict the time of a recovery, before the fault is injected."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _FIRST_RESENDING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LinkRate:
-    """What the probe measured: the delivered rate, and the credit that a pause earns."""
+    """The measured rate of a link, and the burst that it passes at wire speed after a pause."""
 
     bits_per_second: float
     credit: float
     """Bytes that pass at once after a pause, out of a token bucket."""
 
     def seconds(self, size: int) -> float:
-        """Return how long a message of `size` bytes takes after a pause."""
+        """Return the seconds that a message of `size` bytes takes after a pause."""
         return max(0.0, size - self.credit) * 8 / self.bits_per_second
 
 
@@ -40,15 +40,14 @@ def predict(
     start: float,
     hold: float = 0.0,
 ) -> dict[str, float]:
-    """Return the terms of t10 - t0 and their sum as `total`, in seconds.
+    """Return the predicted terms of t10 - t0 in seconds, and their sum as `total`.
 
-    Noticing is the loss of signal for what goes dark, the heartbeat limit for what freezes, and
-    nothing for what dies: the kernel tells its agent. A newcomer must also start (`start`,
-    0 for a warm one) while the fabric moves, and be given its state. The orchestration itself is
-    not in the prediction: it is what the measurement adds. A fibre that lost its light at an
-    attenuator is dark for as long as that is held, and no mirror moves; what was under way then
-    waits for TCP to send it again. A freeze that is over before its heartbeat is missed costs its
-    time and a step.
+    The detection time is that of the loss of signal for a dark fibre, the heartbeat limit for a
+    frozen process, and zero for a dead one, which the kernel reports to its agent. A spare must
+    also start (`start`, 0 for a warm one) while the fabric changes, and receive its state. The
+    orchestrator's own time is not predicted: it is the difference to the measurement. An attenuated
+    fibre is dark for as long as the fault holds, and no mirror moves; lost data then waits for TCP
+    to retransmit it. A freeze that ends before the heartbeat limit costs its duration and a step.
     """
     if fault == "rank-freeze" and 0 < hold < heartbeat:
         return {"held": hold, "step": step, "total": hold + step}

@@ -1,7 +1,7 @@
-"""The settings behind a trial's numbers, and predictions for switches and links as reported.
+"""The settings on which a trial's numbers depend, and predictions for reported switches.
 
-A twin's switch settles, and its links come up, as fast as its settings say. The profiles are what
-is reported of real ones, so that each prediction stands beside those that a lab would see.
+A twin's switch settles, and its links come up, as fast as its settings say. Profiles are reported
+values of real switches, so that each prediction is shown beside those for a real lab.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEARTBEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A switch as it is reported, in seconds; `settle` is that of the preset card of the name."""
+    """The reported delays of a switch in seconds; `settle` is that of the card with its name."""
 
     name: str
     settle: float
@@ -28,7 +28,7 @@ class Profile:
     source: str
 
     def of(self, physics: Physics) -> Physics:
-        """Return the delays of a run as they would be with this switch and its links."""
+        """Return the delays of a run if it had this switch and its links."""
         link_up = physics.link_up if self.link_up is None else self.link_up
         return Physics(physics.loss_of_signal, self.settle, link_up)
 
@@ -52,7 +52,7 @@ PROFILES = (
 def expectations(
     physics: Physics, expect: Callable[[Physics], Mapping[str, float]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield each profile with the recovery time that a model of these delays expects of it."""
+    """Yield each profile with the recovery time that a model predicts with its delays."""
     for profile in PROFILES:
         own = profile.of(physics)
         row = {"name": profile.name, "settle": own.settle, "link_up": own.link_up}
@@ -63,9 +63,9 @@ def expectations(
 def settings(
     arm: Arm, lab: Lab, physics: Physics, link: LinkRate | None = None, *, on_twin: bool
 ) -> dict[str, float]:
-    """Return the settings behind the numbers of an arm's trials, in seconds, bit/s and bytes.
+    """Return the settings on which an arm's numbers depend, in seconds, bit/s and bytes.
 
-    `link` is what a probe has measured; `rate` is a twin's own.
+    `link` is the result of the probe; `rate` is the line rate of a twin.
     """
     found = {"settle": physics.settle, "heartbeat": heartbeat(arm)}
     if on_twin:
@@ -80,13 +80,13 @@ def settings(
 
 
 def heartbeat(arm: Arm) -> float:
-    """Return how long a rank may be silent, as the arm's policy says or without one."""
+    """Return the heartbeat limit of a rank, by the arm's policy or by default."""
     limit: float = _policy_option(arm, "heartbeat", HEARTBEAT)
     return limit
 
 
 def standby(arm: Arm) -> str:
-    """Return how the arm's policy has its spares wait, `cold` where it does not say."""
+    """Return the standby mode of spares in the arm's policy, `cold` by default."""
     return str(_policy_option(arm, "standby", "cold"))
 
 

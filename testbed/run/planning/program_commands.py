@@ -1,4 +1,4 @@
-"""Ordinary programs in a plan: their command lines, and what cannot be done with them. Pure."""
+"""The command lines of ordinary programs in a plan, and their restrictions; pure functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from testbed.schema import Experiment, Lab
 def command_lines(
     experiment: Experiment, lab: Lab, placement: Placement
 ) -> tuple[tuple[str, ...], ...]:
-    """Return what each rank's host runs; nothing for a job of our own ranks.
+    """Return the command line for each rank's host; empty for a job of the testbed's own ranks.
 
-    Raise FileError where the lab lacks what the program needs, or a fault waits for its steps.
+    Raise FileError where the lab lacks something that the program needs, or where a fault is to be
+    injected at a step of a program.
     """
     job = placement.job
     if not isinstance(job, ProgramJob):
@@ -34,7 +35,7 @@ def command_lines(
 
 
 def refuse_a_twin(experiment: Experiment) -> None:
-    """Raise FileError for a job whose numbers could only come from hardware."""
+    """Raise FileError for a job whose numbers make sense on hardware only."""
     for arm in experiment.arms():
         for name, spec in arm.experiment.jobs.items():
             job = kind("jobs", spec.kind).load()(spec.options)

@@ -9,7 +9,7 @@ from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
 
 @dataclass(frozen=True, slots=True)
 class OpenInstruments:
-    """Lock, open and identify instruments; read what is on the plan's ports."""
+    """Lock, open and identify instruments; read the circuits on the plan's ports."""
 
     switches: tuple[str, ...]
     power: tuple[str, ...]
@@ -26,7 +26,7 @@ class OpenHosts:
 
 @dataclass(frozen=True, slots=True)
 class Light:
-    """One direction of a circuit: the cross-connect that carries it, from port to port."""
+    """One direction of a circuit: the cross-connect that carries it, and its two host ports."""
 
     cross: CrossConnect
     source: HostPort
@@ -35,7 +35,7 @@ class Light:
 
 @dataclass(frozen=True, slots=True)
 class ProgramCircuits:
-    """Make the job's circuits: which cross-connects are added, then verified from both ends."""
+    """Make the job's circuits: the cross-connects to add, then verify from both ends."""
 
     circuits: tuple[Circuit, ...]
     adds: tuple[Light, ...]
@@ -43,7 +43,7 @@ class ProgramCircuits:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPaths:
-    """Have every port on a packet switch identify every other; no circuit is made."""
+    """Identify every port on a packet switch from every other; no circuit is made."""
 
     ports: tuple[HostPort, ...]
 
@@ -80,7 +80,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class FarEndFault:
-    """A fault of a switch's far end from a step on, until the trial ends; twins only."""
+    """A fault of a switch's far end from a step until the end of the trial; on twins only."""
 
     kind: str
     switch: str
@@ -101,7 +101,7 @@ class RunTrial:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Take everything back, whatever happened."""
+    """Undo all changes of the run."""
 
     keep_circuits: bool
 

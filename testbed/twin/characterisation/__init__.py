@@ -1,4 +1,4 @@
-"""Twins that follow characterisation cards: the presets beside this module, and those of labs.
+"""Set up twins from characterisation cards: the presets in this package, and cards of labs.
 
 The presets are synthetic: figures from publications and manuals, each with its source inside.
 """
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def check_cards(lab: Lab) -> None:
-    """Raise FileError for a card of a lab's twin that cannot be read as a card."""
+    """Raise FileError for an unreadable card of a lab's twin."""
     for switch in lab.twin.cards:
         card_of(lab, switch)
 
 
 def settings_of(lab: Lab) -> dict[str, Any]:
-    """Return what the twin of a lab is tuned to: all that may change while it runs.
+    """Return the settings of a lab's twin that may change while it runs.
 
-    A switch that follows a card settles as the card says, where that tells it.
+    A switch with a card has the settle time of the card, if the card has one.
     """
     twin = lab.twin
     cards = {name: card_of(lab, name).settle() for name in twin.cards}
@@ -38,7 +38,7 @@ def settings_of(lab: Lab) -> dict[str, Any]:
 
 
 def follow(card: Card, site: SwitchSite) -> None:
-    """Have a switch's twin settle, and treat ports in use, as a card says."""
+    """Set the settle time and the handling of ports in use of a twin's switch from a card."""
     if settle := card.settle():
         site.settle, site.spread = settle.median, settle.spread
     manner = card.manners.get("connect a used ingress port", "")

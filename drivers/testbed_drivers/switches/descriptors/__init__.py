@@ -1,4 +1,4 @@
-"""Describe switches to entry points: their options, what they can do and where their code is.
+"""Descriptors of switch drivers for entry points: options, capabilities, place of the code.
 
 Importing these modules loads no instrument library and no driver.
 """

@@ -1,4 +1,4 @@
-"""Describe Calient switches: TL1 and REST."""
+"""Descriptors of the drivers of Calient switches: TL1 and REST."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from testbed_drivers.dialects.options import HttpOptions, Tl1Options
 
 @dataclass(frozen=True, slots=True)
 class CalientOptions(Tl1Options):
-    """How a Calient switch is reached over TL1 and which ports it has.
+    """Options of a Calient switch with TL1: its connection, and its ports.
 
     `shape` counts shelves, slots and ports: the order of the ports' own names, 1.1.1 to 5.8.8, is
-    that of their numbers. Every port is a pair of fibres: light enters at n and leaves at N + n.
+    that of their numbers. Every port is a pair of fibres: its ingress is n, its egress N + n.
     """
 
     shape: str = "5x8x8"
@@ -34,14 +34,14 @@ class CalientOptions(Tl1Options):
             raise ValueError(f"shape {self.shape!r} is not shelves, slots and ports such as 5x8x8")
 
     def port_names(self) -> tuple[str, ...]:
-        """Return the names of the ports, in the order of their numbers."""
+        """Return the names of the ports in the order of their numbers."""
         ranges = (range(1, int(count) + 1) for count in self.shape.split("x"))
         return tuple(".".join(map(str, place)) for place in product(*ranges))
 
 
 @dataclass(frozen=True, slots=True)
 class CalientRestOptions(HttpOptions):
-    """How the web service of a Calient switch is reached, and what the switch needs."""
+    """Options of a Calient switch with REST: its web service, and its timing."""
 
     group: str = "SYSTEM"
     """The group that labels our circuits; those of other groups are never taken down."""

@@ -1,4 +1,4 @@
-"""Describe programmable photonic meshes."""
+"""Descriptor of the driver of programmable photonic meshes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed_drivers.transports.options import Timeouts
 
 @dataclass(frozen=True, slots=True)
 class PhotonicMeshOptions(Timeouts):
-    """How a photonic mesh is reached, and how it is built.
+    """Options of a photonic mesh: its connection, and its cells and ports.
 
     Cells and external ports are numbered as `testbed.fabric.mesh` does, from 0; how a given device
     numbers them is not public.

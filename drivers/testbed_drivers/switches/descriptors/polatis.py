@@ -1,4 +1,4 @@
-"""Describe Polatis switches: SCPI, TL1 and RESTCONF."""
+"""Descriptors of the drivers of Polatis switches: SCPI, TL1 and RESTCONF."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PolatisOptions(LineOptions):
             raise ValueError(f"size {list(self.size)} is not inputs and outputs, as [16, 16]")
 
     def ends(self, *, serial: bool) -> tuple[bytes, bytes]:
-        """Return what ends a line to the switch, and a line from it."""
+        """Return the line terminators for sending to the switch and for receiving from it."""
         write, read = ("\r\n", "\r") if serial else ("\n", "\n")
         return (
             (self.write_termination or write).encode("ascii"),
@@ -52,7 +52,7 @@ class PolatisOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class PolatisTl1Options(Tl1Options):
-    """How a Polatis switch is reached over TL1 and what it is known to need."""
+    """Options of a Polatis switch with TL1."""
 
     size: tuple[int, int] | None = None
     """Inputs and outputs; asked of the switch when not given."""
@@ -68,7 +68,7 @@ class PolatisTl1Options(Tl1Options):
 
 @dataclass(frozen=True, slots=True)
 class PolatisRestconfOptions(HttpOptions):
-    """How the web service of a Polatis switch is reached, and what the switch needs."""
+    """Options of a Polatis switch with RESTCONF."""
 
     size: tuple[int, int] | None = None
     """Inputs and outputs; read from the name of the model when not given."""
@@ -81,7 +81,7 @@ class PolatisRestconfOptions(HttpOptions):
 
 
 def ports_on_one_side(size: tuple[int, int] | None) -> int:
-    """Return how many ports a model has that are all on one side; 0 where it has inputs."""
+    """Return the number of ports of a model with all ports on one side; 0 for other models."""
     return size[0] if size and not size[1] else 0
 
 

@@ -1,4 +1,4 @@
-"""Describe switches whose every move undoes the one before: 1×N, 2×2 and small matrices."""
+"""Descriptors of the drivers of 1×N, 2×2 and small matrix switches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed_drivers.transports.options import LineOptions
 
 @dataclass(frozen=True, slots=True)
 class DiconOptions(LineOptions):
-    """How a DiCon 1×N module is reached and how long its mirror moves."""
+    """Options of a DiCon 1×N module: its connection, and its settle time."""
 
     settle: Seconds = 0.01
     settle_max: Seconds = 0.05
@@ -20,7 +20,7 @@ class DiconOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class DiconMxsOptions(LineOptions):
-    """How a DiCon MXS-9100 is reached; its size is no part of the manual's pages that are public.
+    """Options of a DiCon MXS-9100: its connection and size, which the device does not report.
 
     `size` counts inputs and outputs.
     """
@@ -32,7 +32,7 @@ class DiconMxsOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class SantecOptions(LineOptions):
-    """How a Santec OSX or SX1 is reached, and which of its modules this is."""
+    """Options of a Santec OSX or SX1: its connection, and the number of the module."""
 
     module: int = 1
     settle: Seconds = 0.3
@@ -41,7 +41,7 @@ class SantecOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class ThorlabsOptions(LineOptions):
-    """How a Thorlabs OSW switch is reached; the box does not say which one it is."""
+    """Options of a Thorlabs OSW switch: its connection and model, which it does not report."""
 
     model: Literal["OSW12", "OSW22"] = "OSW22"
     settle: Seconds = 0.001
@@ -50,7 +50,7 @@ class ThorlabsOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class MziOptions(LineOptions):
-    """How a controller of 2×2 interferometers is reached, and which of its elements this is."""
+    """Options of a controller of 2×2 interferometers: its connection, and the element's number."""
 
     element: int = 1
     settle: Seconds = 0.001
@@ -59,7 +59,7 @@ class MziOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True)
 class AgiltronOptions(LineOptions):
-    """How an Agiltron FF switch is reached; the box does not say how many channels it has."""
+    """Options of an Agiltron FF switch: its connection and number of channels."""
 
     baud: int = 9600
     channels: int = 8

@@ -1,4 +1,4 @@
-"""Describe optical circuit switches under SONiC."""
+"""Descriptor of the driver of optical circuit switches under SONiC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed_drivers.transports.options import Timeouts
 
 @dataclass(frozen=True, slots=True)
 class SonicOcsOptions(Timeouts):
-    """How a SONiC optical circuit switch is reached.
+    """Options of a SONiC optical circuit switch.
 
     The resource names the user, as in `ssh://admin@192.0.2.10`.
     """
