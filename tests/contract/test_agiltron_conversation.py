@@ -29,7 +29,7 @@ def switch(script):
     return switch
 
 
-def test_channels_are_those_of_the_lab_file_and_one_is_always_connected(switch):
+def test_capabilities_have_the_channels_of_the_lab_file_and_one_is_always_connected(switch):
     assert switch.capabilities.positions == ({1: 2}, {1: 3}, {1: 4}, {1: 5})
 
 

@@ -69,14 +69,14 @@ def test_a_channel_outside_the_lab_file_is_neither_read_nor_set(rig, voa):
     assert rig.sent == said
 
 
-def test_a_refusal_repeats_the_message_of_the_device_and_changes_nothing(rig, voa):
+def test_the_error_of_a_refused_setting_quotes_the_attenuator_and_nothing_changes(rig, voa):
     rig.far_end.fault("error", count=1)
     with pytest.raises(Rejected, match="Execution error"):
         voa.attenuate(1, 4.0, soon())
     assert voa.attenuation(1, soon()) == 0.0
 
 
-def test_a_stuck_channel_is_found_by_reading_back(rig):
+def test_a_stuck_channel_raises_an_error_from_its_read_back(rig):
     voa = rig.opened(settle_max=0.05)
     rig.far_end.fault("stuck", port=1)
     with pytest.raises(InstrumentError, match=r"told 4 dB on channel 1, .* shows 0 dB"):
@@ -86,7 +86,7 @@ def test_a_stuck_channel_is_found_by_reading_back(rig):
     assert rig.takes == {}
 
 
-def test_a_filter_that_still_moves_is_waited_for(rig):
+def test_attenuate_waits_for_a_filter_that_still_moves(rig):
     rig.replace(speed=10.0)  # a step each 100 ms, so that it reads the same more than once
     assert rig.opened(settle_max=0.8).attenuate(1, 10.0, soon()) == 10.0
 
@@ -97,7 +97,7 @@ def test_a_false_read_back_is_not_detected_by_the_driver(rig, voa):
     assert rig.takes == {}
 
 
-def test_a_missing_reply_ends_at_the_deadline_and_nothing_is_resent(rig, voa):
+def test_waiting_for_a_missing_reply_ends_at_the_deadline_and_nothing_is_resent(rig, voa):
     rig.far_end.fault("silent", count=1, command="ATT")
     deadline = soon(0.1)
     with pytest.raises(NoReply):
@@ -113,7 +113,7 @@ def test_a_missing_reply_ends_at_the_deadline_and_nothing_is_resent(rig, voa):
     "fault",
     ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
 )
-def test_a_reading_over_a_faulty_wire_is_right_or_an_error(rig, voa, fault):
+def test_an_attenuation_read_over_a_faulty_wire_is_right_or_an_error(rig, voa, fault):
     voa.attenuate(1, 7.0, soon())
     rig.far_end.fault(fault, count=1, command="ATT?", delay=0.02)
     with contextlib.suppress(InstrumentError, ConnectionError):
@@ -137,12 +137,12 @@ def test_another_device_at_the_same_address_is_refused(rig):
         rig.opened(identity="L2")
 
 
-def test_setting_before_opening_is_refused(rig):
+def test_setting_an_attenuation_before_opening_is_refused(rig):
     with pytest.raises(LinkLost, match="not been opened"):
         rig.driver().attenuate(1, 1.0, soon())
 
 
-def test_closing_twice_is_harmless_and_leaves_the_light(rig, voa):
+def test_closing_an_attenuator_twice_is_harmless_and_changes_no_attenuation(rig, voa):
     voa.attenuate(1, 2.0, soon())
     voa.close()
     voa.close()

@@ -168,7 +168,7 @@ class TestReading:
 
 
 class TestChanging:
-    def test_a_move_is_one_list_of_removals_and_one_of_additions(self, web):
+    def test_a_move_sends_one_list_of_removals_and_one_of_additions(self, web):
         driver = calient(
             web,
             shows("1.1.1>1.1.2", "1.1.2>1.1.1"),
@@ -221,20 +221,20 @@ class TestChanging:
         with pytest.raises(Rejected, match="is a circuit of the group LAB2"):
             driver.apply(Change({1: 6}, {}), soon())
 
-    def test_a_group_of_the_lab_file_labels_what_is_made(self, web):
+    def test_circuits_are_made_with_the_group_label_of_the_lab_file(self, web):
         path, _, done = badd(["1.1.1>1.1.1"], statuses(""))
         driver = calient(
             web, shows(), (path, [add("1.1.1>1.1.1", "LAB")], done), shows(), group="LAB"
         )
         driver.apply(Change({}, {1: 5}), soon())
 
-    def test_a_removal_that_was_refused_leaves_its_port_in_use(self, web):
+    def test_no_circuit_is_added_on_a_port_whose_removal_was_refused(self, web):
         there = shows("1.1.1>1.1.2")
         driver = calient(web, there, bdel(["1.1.1>1.1.2"], statuses("Locked")), there)
         with pytest.raises(Rejected, match="Locked"):
             driver.apply(Change({1: 6}, {1: 5}), soon())
 
-    def test_more_than_64_circuits_are_several_lists_and_a_refused_one_is_the_last(self, web):
+    def test_more_than_64_circuits_are_sent_in_several_lists_until_one_is_refused(self, web):
         names = [f"{slot}.1.{port}" for slot in range(1, 18) for port in range(1, 9)]
         circuits = [f"{name}>{name}" for name in names]
         busy = Answer(503, {"response": {"msg": "busy"}})

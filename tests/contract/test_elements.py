@@ -98,7 +98,7 @@ def frame(request, tmp_path):
     frame.close()
 
 
-def test_elements_of_one_controller_move_separately_over_one_connection(frame):
+def test_switch_elements_of_one_controller_move_separately_over_one_connection(frame):
     frame.hold("one", "two")
     assert frame.states() == [frame.first, frame.first]
     frame.move("two", frame.first, frame.other)
@@ -109,7 +109,7 @@ def test_elements_of_one_controller_move_separately_over_one_connection(frame):
     assert frame.lines == 1
 
 
-def test_a_refusal_by_one_element_names_it_and_leaves_its_neighbour_usable(frame):
+def test_the_error_of_a_refusal_names_the_element_and_its_neighbour_stays_usable(frame):
     frame.hold("one", "two")
     frame.ends["two"].fault("error")
     with pytest.raises(InstrumentError, match=r"^two: refused"):

@@ -35,7 +35,7 @@ def states(switch):
 
 @pytest.mark.parametrize(("family", "wire"), matrix.wires())
 class TestEverySwitch:
-    def test_identity_and_capabilities_are_reported(self, family, switch):
+    def test_every_switch_reports_its_identity_and_capabilities(self, family, switch):
         assert switch.identify(soon()).serial == (family.serial or "")
         can = switch.capabilities
         assert can.ingress == frozenset(range(1, family.inputs + 1))
@@ -55,7 +55,7 @@ class TestEverySwitch:
             reach(other, wanted)
             assert switch.state(soon()) == wanted
 
-    def test_connecting_once_or_twice_gives_light(self, rig, switch, states):
+    def test_connecting_a_circuit_once_or_twice_gives_light(self, rig, switch, states):
         for _ in range(2):
             assert reach(switch, states.one).state == states.one
             assert switch.apply(Change({}, states.one), soon()).state == states.one
@@ -75,7 +75,7 @@ class TestEverySwitch:
             assert applied.refused
         assert switch.state(soon()) == states.one
 
-    def test_a_move_lights_the_new_path(self, rig, switch, states):
+    def test_moving_a_circuit_lights_the_new_path(self, rig, switch, states):
         reach(switch, states.one)
         rig.wait_for_light(states.one)
         applied = reach(switch, states.other)
@@ -88,7 +88,7 @@ class TestEverySwitch:
         absent = dict(states.other.items() - states.one.items())
         assert switch.apply(Change(absent, {}), soon()).state == states.one
 
-    def test_all_ports_move_at_once(self, rig, switch, states):
+    def test_circuits_on_all_ports_are_moved_in_one_change(self, rig, switch, states):
         assert reach(switch, states.all).state == states.all
         assert reach(switch, states.rotated).state == states.rotated
         rig.wait_for_light(states.rotated)
@@ -137,7 +137,7 @@ class TestEverySwitch:
             thread.join()
         assert not wrong
 
-    def test_closing_twice_is_harmless_and_leaves_the_light(self, rig, switch, states):
+    def test_closing_a_switch_twice_is_harmless_and_changes_no_circuit(self, rig, switch, states):
         reach(switch, states.one)
         rig.wait_for_light(states.one)
         switch.close()
@@ -163,7 +163,7 @@ def test_the_matrix_of_drivers_and_faults_is_complete():
     assert matrix.holes() == []
 
 
-def test_the_page_of_the_matrix_is_current():
+def test_the_documented_matrix_of_drivers_and_faults_is_up_to_date():
     """Rewrite it with: python -m tests.contract.matrix"""
     print("\n" + matrix.page(BEHAVIOURS))
     assert matrix.PAGE.read_text() == matrix.page(BEHAVIOURS)

@@ -111,7 +111,7 @@ def expect_flat(use, count):
 
 
 @counts(25, *BOXES)
-def test_opening_and_closing_leaks_nothing(rig, traced, wire, count):
+def test_opening_and_closing_an_instrument_leaks_no_descriptor_or_thread(rig, traced, wire, count):
     place = rig(wire)
     driver = place.driver()
 
@@ -124,7 +124,7 @@ def test_opening_and_closing_leaks_nothing(rig, traced, wire, count):
 
 
 @counts(8, *BOXES)
-def test_opening_another_device_by_mistake_leaks_nothing(rig, traced, wire, count):
+def test_refusing_another_device_leaks_no_descriptor_or_thread(rig, traced, wire, count):
     """The box is there, but it is another one: the line is opened, greeted and given up."""
     place = rig(wire)
     driver = place.driver()
@@ -139,7 +139,7 @@ def test_opening_another_device_by_mistake_leaks_nothing(rig, traced, wire, coun
 
 
 @counts(8, *BOXES)
-def test_opening_an_unreachable_device_leaks_nothing(rig, traced, wire, count):
+def test_failing_to_open_a_device_leaks_no_descriptor_or_thread(rig, traced, wire, count):
     place = rig(wire)
     driver = place.driver()
     place.unplug()
@@ -152,7 +152,7 @@ def test_opening_an_unreachable_device_leaks_nothing(rig, traced, wire, count):
 
 
 @counts(8, "ssh")
-def test_a_refused_host_key_leaks_nothing(rig, traced, tmp_path, wire, count):
+def test_a_refused_host_key_leaks_no_descriptor_or_thread(rig, traced, tmp_path, wire, count):
     driver = rig(wire).driver()
     driver.close()
     (tmp_path / ".ssh" / "known_hosts").write_text("")

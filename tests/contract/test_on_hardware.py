@@ -103,7 +103,7 @@ def test_the_identity_is_that_of_the_lab_file(spare):
     assert spare.switch.identify(soon()) == spare.identity
 
 
-def test_connecting_once_or_twice_reads_back(spare, one):
+def test_connecting_a_circuit_once_or_twice_reads_back(spare, one):
     assert spare.reach(one) == one
     assert spare.on_ours(spare.switch.apply(Change({}, one), soon()).state) == one
 
@@ -117,7 +117,7 @@ def test_a_circuit_on_a_used_port_is_not_replaced(spare, one, other):
     assert spare.on_ours(spare.switch.state(soon())) == one
 
 
-def test_a_move_reads_back(spare, one, other):
+def test_a_moved_circuit_reads_back(spare, one, other):
     spare.reach(one)
     assert spare.reach(other) == other
 
@@ -128,7 +128,7 @@ def test_removing_an_absent_circuit_changes_nothing(spare, one, other):
     assert spare.on_ours(applied.state) == one
 
 
-def test_all_spare_ports_move_at_once(spare):
+def test_circuits_on_all_spare_ports_are_moved_in_one_change(spare):
     straight = dict(zip(spare.ingress, spare.egress, strict=True))
     crossed = dict(zip(spare.ingress, spare.egress[::-1], strict=True))
     assert spare.reach(straight) == straight

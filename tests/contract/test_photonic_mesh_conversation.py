@@ -103,7 +103,7 @@ def test_before_the_first_change_only_presumed_circuits_are_known(script):
     assert ("note", b"nothing was told yet; presumed: {1: 4}") in script.trace
 
 
-def test_a_change_is_one_connection_and_one_line_that_sets_every_cell(mesh):
+def test_a_change_opens_one_connection_and_sends_one_line_that_sets_every_cell(mesh):
     mesh.visited((ONE, DONE))
     mesh.visited()
     applied = mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -199,7 +199,7 @@ CROWDED = ({2: 7, 3: 5, 4: 8}, {1: 6, 2: 7, 3: 5, 4: 8})
 """Two matchings of a 3×3 mesh; from the first to the second, 3→5 must take another path."""
 
 
-def test_a_circuit_is_darkened_only_by_a_change_that_names_it(script):
+def test_a_circuit_goes_dark_only_in_a_change_that_removes_or_disturbs_it(script):
     mesh = Mesh(script, ingress=(0, 6, 12, 18), egress=(3, 9, 15, 21))
     mesh.open()
     ports = frozenset(range(1, 9))
@@ -240,7 +240,7 @@ def test_a_greeting_without_a_serial_number_is_garbled_where_one_is_expected(mes
         mesh.driver.identify(soon())
 
 
-def test_any_greeting_will_do_where_no_serial_number_is_expected(script):
+def test_any_greeting_is_accepted_where_no_serial_number_is_expected(script):
     mesh = Mesh(script, identity=None)
     mesh.visited(greeting=b"welcome\n")
     assert mesh.driver.open(soon()).model == "welcome"

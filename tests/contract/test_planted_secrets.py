@@ -203,7 +203,7 @@ def test_a_login_that_is_refused_repeats_no_password(bench, planted, name):
     planted.expect_nothing_in(repr(refusal.value) + repr(vars(refusal.value)))
 
 
-def test_a_program_that_repeats_what_its_environment_holds_is_masked(
+def test_secrets_of_the_environment_are_masked_in_the_output_of_a_program(
     bench, heard, planted, directory
 ):
     """It is told the secret, prints it, has it in its command line, and dies of it."""
@@ -249,7 +249,7 @@ class Parrot:
 
 
 @pytest.mark.parametrize("name", ["calient", "polatis-tl1", "redfish", "polatis-restconf"])
-def test_an_instrument_that_repeats_its_login_is_masked(bench, planted, directory, name):
+def test_a_login_repeated_by_an_instrument_is_masked_in_the_transcript(bench, planted, directory, name):
     planted.replace(name, Parrot())
     switches, units = ([name], []) if name in SWITCHES else ([], [name])
     with pytest.raises(Rejected, match=r"\*\*\*") as refusal:

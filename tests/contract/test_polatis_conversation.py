@@ -38,7 +38,7 @@ def test_every_command_before_opening_is_refused(script):
         script.polatis().state(soon())
 
 
-def test_a_change_is_one_command_line_and_one_read_back(script):
+def test_a_change_sends_one_command_line_and_one_read_back(script):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
     script.line(*OPENING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
     driver = script.polatis()
@@ -55,7 +55,7 @@ def test_an_empty_change_only_reads_back(script):
     assert driver.apply(Change({}, {}), soon()).state == {}
 
 
-def test_more_than_64_pairs_are_several_commands_of_one_line(script):
+def test_more_than_64_pairs_are_sent_as_several_commands_on_one_line(script):
     def add(first, last):
         ingress = ",".join(map(str, range(first, last + 1)))
         egress = ",".join(map(str, range(first + 100, last + 101)))
@@ -83,7 +83,7 @@ def test_line_terminators_are_those_of_the_lab_file(script):
         (b"+7, Mirror stuck\n", "7, Mirror stuck"),
     ],
 )
-def test_a_refusal_repeats_the_message_of_the_switch_and_keeps_the_connection(
+def test_an_error_of_a_refused_command_quotes_the_switch_and_keeps_the_connection(
     script, report, words
 ):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n")
@@ -105,7 +105,7 @@ def test_an_error_queued_by_another_client_is_not_attributed_to_our_command(scri
     assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
 
 
-def test_a_doubled_error_report_is_not_taken_for_the_reply_to_the_order_after_it(script):
+def test_a_doubled_error_report_is_not_taken_for_the_reply_to_the_next_command(script):
     line = script.line(*OPENING, (DRAINED[0], 2 * NO_ERROR))
     driver = script.polatis()
     driver.open(soon())
@@ -171,7 +171,7 @@ def test_a_failed_read_is_repeated_once_on_a_new_connection(script, trouble):
     assert driver.state(soon()) == {}
 
 
-def test_connections_of_other_ports_that_are_no_circuits_are_left_out(script):
+def test_invalid_connections_on_ports_outside_the_lab_are_left_out_of_the_state(script):
     two_inputs_and_beyond = b"(@1,3,7),(@17,5,40)\n"
     script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", two_inputs_and_beyond))
     driver = script.polatis(ports=(1, 17))
@@ -197,7 +197,7 @@ def test_a_read_that_fails_twice_is_an_error(script):
         driver.state(soon())
 
 
-def test_replies_to_earlier_queries_are_skipped_in_the_greeting(script):
+def test_replies_to_earlier_queries_are_skipped_when_a_line_is_opened(script):
     late = b'(@1,2),(@17,18)\n0, "No error"\n'
     script.line((b"*IDN?\n", late + IDENTITY[1]), *OPENING[1:])
     script.polatis().open(soon())
@@ -252,7 +252,7 @@ def test_a_forbidden_change_is_refused_before_the_first_byte(script, change, wor
         driver.apply(change, soon())
 
 
-def test_closing_twice_is_harmless_and_the_next_exchange_reopens(script):
+def test_closing_a_switch_twice_is_harmless_and_the_next_exchange_reopens_it(script):
     script.line(*OPENING)
     script.line(*GREETING, IDENTITY)
     driver = script.polatis()

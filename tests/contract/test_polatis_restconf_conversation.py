@@ -125,7 +125,7 @@ class TestReading:
     def test_an_empty_list_means_no_circuits(self, web):
         assert opened(web, EMPTY).state(soon()) == {}
 
-    def test_either_end_of_a_pair_may_come_first(self, web):
+    def test_a_listed_pair_may_have_its_ingress_or_its_egress_first(self, web):
         assert opened(web, shows({5: 1, 2: 6})).state(soon()) == {1: 5, 2: 6}
 
     def test_an_unchanged_list_is_not_transferred_again(self, web):
@@ -183,20 +183,20 @@ class TestReading:
         assert driver.state(soon()) == {}
         assert driver.state(soon()) == {1: 5}
 
-    def test_a_body_in_chunks_is_put_together(self, web):
+    def test_a_chunked_http_body_is_reassembled(self, web):
         body = b'{"optical-switch:cross-connects": {}}'
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in (body[:9], body[9:], b""))
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         assert opened(web, (LIST, head + chunks)).state(soon()) == {}
 
-    def test_a_service_that_closes_after_its_answer_is_connected_again(self, web):
+    def test_a_connection_closed_by_the_service_is_reopened_for_the_next_request(self, web):
         closing = shows({1: 5}, Connection="close")
         driver = opened(web, closing)
         web.line(shows({1: 6}))
         assert [driver.state(soon()), driver.state(soon())] == [{1: 5}, {1: 6}]
         assert web.opened[0].closed
 
-    def test_monitors_read_in_dbm_down_to_their_floor(self, web):
+    def test_power_monitors_are_read_in_dbm_down_to_their_noise_floor(self, web):
         readings = [
             {"port-id": 5, "power": "-3.25"},
             {"port-id": 6, "power": "-60.0"},
@@ -277,7 +277,7 @@ class TestNonsense:
 
 
 class TestChanging:
-    def test_a_move_removes_makes_and_reads_back(self, web):
+    def test_a_move_deletes_the_old_circuit_makes_the_new_one_and_reads_back(self, web):
         driver = opened(web, shows({1: 5, 2: 7}), delete(1), put(1, 6), shows({1: 6, 2: 7}))
         applied = driver.apply(MOVE, soon())
         assert (applied.state, applied.refused) == ({1: 6, 2: 7}, {})
@@ -315,7 +315,7 @@ class TestChanging:
             3: "not tried after 2→6 was refused",
         }
 
-    def test_a_removal_that_was_refused_leaves_its_port_in_use(self, web):
+    def test_no_circuit_is_made_on_a_port_whose_removal_was_refused(self, web):
         locked = delete(1, refusal(409, "locked"))
         driver = opened(web, shows({1: 5}), locked, shows({1: 5}))
         with pytest.raises(Rejected, match=r"-1→5 \+1→6: .*in the way|locked") as caught:

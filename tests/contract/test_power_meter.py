@@ -26,11 +26,11 @@ def send_as_another_client(rig, line):
     rig.far_end.session(lambda said: None).receive(line.encode() + b"\n")
 
 
-def test_the_identity_is_read(meter):
+def test_opening_a_power_meter_reads_its_identity(meter):
     assert meter.identify(soon()).serial == "L1"
 
 
-def test_each_reading_is_the_present_power(rig, meter):
+def test_each_reading_of_a_power_meter_is_the_present_power(rig, meter):
     for level in (-3.25, 4.0, -41.0):
         rig.light[1] = level
         assert meter.power(1, soon()).dbm == pytest.approx(level, abs=0.1)
@@ -88,7 +88,7 @@ def test_no_setting_of_the_meter_is_ever_changed(rig, meter):
     "fault",
     ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
 )
-def test_a_reading_over_a_faulty_wire_is_right_or_an_error(rig, meter, fault):
+def test_power_read_over_a_faulty_wire_is_right_or_an_error(rig, meter, fault):
     rig.light[1] = -6.0
     rig.far_end.fault(fault, count=1, command="POW?", delay=0.02)
     with contextlib.suppress(InstrumentError, ConnectionError):
@@ -98,7 +98,7 @@ def test_a_reading_over_a_faulty_wire_is_right_or_an_error(rig, meter, fault):
     assert meter.power(1, soon()).dbm == pytest.approx(-6.0, abs=0.1)
 
 
-def test_a_missing_reply_ends_at_the_deadline(rig, meter):
+def test_waiting_for_a_missing_reply_of_a_power_meter_ends_at_the_deadline(rig, meter):
     rig.far_end.fault("silent", command="POW?")
     deadline = soon(0.1)
     with pytest.raises(NoReply):
@@ -111,7 +111,7 @@ def test_another_device_at_the_same_address_is_refused(rig):
         rig.opened(identity="L2")
 
 
-def test_closing_twice_is_harmless(rig, meter):
+def test_closing_a_power_meter_twice_is_harmless(rig, meter):
     meter.close()
     meter.close()
     rig.light[1] = -1.0

@@ -133,7 +133,7 @@ def unit(rig):
 
 
 class TestPowerUnit:
-    def test_the_identity_is_read(self, rig, unit):
+    def test_opening_a_power_unit_reads_its_identity(self, rig, unit):
         assert str(unit.identify(soon())) == f"Testbed {rig.model} 3, serial P1, firmware 1.0"
 
     def test_opening_reads_the_present_state_of_the_outlets(self, unit):
@@ -156,7 +156,7 @@ class TestPowerUnit:
         with pytest.raises(Rejected, match="404"):
             unit.is_on("9", soon())
 
-    def test_a_refusal_repeats_the_message_of_the_unit(self, rig, unit):
+    def test_the_error_of_a_refused_order_quotes_the_power_unit(self, rig, unit):
         rig.far_end.fault("error", port="1")
         with pytest.raises(Rejected, match="503 the controller does not"):
             unit.turn("1", False, soon())
@@ -164,7 +164,7 @@ class TestPowerUnit:
         rig.far_end.clear()
         unit.turn("1", False, soon())
 
-    def test_a_stuck_outlet_is_found_by_reading_back(self, rig, unit):
+    def test_a_stuck_outlet_raises_an_error_from_its_read_back(self, rig, unit):
         rig.far_end.fault("stuck", port="1")
         with pytest.raises(InstrumentError, match=rf"{rig.noun} 1 (Force)?Off, .* reads back On"):
             unit.turn("1", False, Deadline.after(0.3))
@@ -176,7 +176,7 @@ class TestPowerUnit:
         assert unit.is_on("1", soon()) is False
         assert rig.power["1"] is True
 
-    def test_a_busy_unit_refuses_and_is_usable_afterwards(self, rig, unit):
+    def test_a_busy_power_unit_refuses_orders_and_is_usable_afterwards(self, rig, unit):
         rig.far_end.fault("busy", delay=0.05)
         with pytest.raises(Rejected, match="503 busy"):
             unit.turn("1", False, soon())
@@ -211,7 +211,7 @@ class TestPowerUnit:
         assert rig.turned == [("1", False)]
         assert unit.is_on("1", soon()) is False
 
-    def test_a_missing_response_ends_at_the_deadline_and_the_next_one_is_right(self, rig, unit):
+    def test_a_missing_response_ends_at_the_deadline_and_the_next_query_succeeds(self, rig, unit):
         rig.far_end.fault("silent", count=1, command="POST")
         deadline = Deadline.after(0.05)
         with pytest.raises(NoReply):
@@ -250,7 +250,7 @@ class TestPowerUnit:
         assert rig.turned == [("1", False)]
         assert not any(b"Basic" in data or b"sesame" in data for _, data in rig.trace)
 
-    def test_closing_twice_is_harmless_and_changes_no_outlet(self, rig, unit):
+    def test_closing_a_power_unit_twice_is_harmless_and_changes_no_outlet(self, rig, unit):
         unit.close()
         unit.close()
         assert unit.is_on("1", soon())

@@ -45,7 +45,7 @@ def test_a_denied_command_is_refused_before_a_line_is_opened(scpi, line):
 
 
 @given(st.lists(st.sampled_from(["*CLS", "OXC:SWIT:SIZE?", ":SYST:ERR?", "", " "])), st.data())
-def test_a_denied_command_is_found_anywhere_in_a_line(before, data):
+def test_a_denied_command_is_refused_at_any_position_in_a_line(before, data):
     denied = data.draw(st.sampled_from(SPELLINGS[:5]))
     orders = [*before, denied, *data.draw(st.permutations(before))]
     # only the first of them starts at the root for sure, so the denied one says its whole path

@@ -34,13 +34,13 @@ def dicon(script):
 
 
 class TestDicon:
-    def test_opening_reads_the_channels_and_a_parked_switch_is_dark(self, script, dicon):
+    def test_opening_reads_the_number_of_channels_and_a_parked_switch_has_no_circuit(self, script, dicon):
         script.opened[0].then(channel(0))
         assert dicon.capabilities.egress == {2, 3, 4, 5}
         assert dicon.capabilities.positions == ()
         assert dicon.state(soon()) == {}
 
-    def test_a_move_is_a_read_a_write_and_a_read_back(self, script, dicon):
+    def test_a_move_sends_a_query_a_command_and_a_read_back(self, script, dicon):
         told = (b"I1 3\rI1?\r", b"\n3\r\n")
         script.opened[0].then(channel(1), told, channel(3))
         assert dicon.apply(Change({1: 2}, {1: 4}), soon()).state == {1: 4}
@@ -110,16 +110,16 @@ class TestDiconMxs:
     def told(text):
         return text + b";:SYST:ERR?\r", NO_ERROR[:-1] + b"\r"
 
-    def test_output_0_means_no_circuit(self, script, mxs):
+    def test_a_reply_with_output_0_is_read_as_no_circuit(self, script, mxs):
         script.opened[0].then(self.outputs(0, 3))
         assert mxs.state(soon()) == {2: 5}
 
-    def test_a_move_is_one_command_for_each_input(self, script, mxs):
+    def test_a_move_sends_one_command_for_each_input(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 2")
         script.opened[0].then(self.outputs(1, 0), MXS[1], said, self.outputs(2, 0))
         assert mxs.apply(Change({1: 3}, {1: 4}), soon()).state == {1: 4}
 
-    def test_an_output_is_freed_before_it_is_given_to_another_input(self, script, mxs):
+    def test_an_output_is_disconnected_before_another_input_is_connected_to_it(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 0;:ROUT2:SCAN 0;:ROUT1:SCAN 2;:ROUT2:SCAN 1")
         script.opened[0].then(self.outputs(1, 2), MXS[1], said, self.outputs(2, 1))
         assert mxs.apply(Change({1: 3, 2: 4}, {1: 4, 2: 3}), soon()).state == {1: 4, 2: 3}
@@ -151,7 +151,7 @@ class TestSantec:
     def test_opening_reads_the_channels_of_a_module_that_is_always_connected(self, santec):
         assert santec.capabilities.positions == ({1: 2}, {1: 3}, {1: 4}, {1: 5})
 
-    def test_a_move_is_answered_before_it_is_done(self, script, santec):
+    def test_a_switch_is_unsteady_after_the_answer_until_its_move_is_done(self, script, santec):
         script.opened[0].then(
             (b":ROUT2:CHAN?\n", b"1\n"),
             DRAINED,
@@ -193,7 +193,7 @@ class TestThorlabs:
         assert str(osw.open(soon())) == "Thorlabs OSW12"
         assert osw.capabilities.positions == ({1: 2}, {1: 3})
 
-    def test_a_partly_set_position_is_no_circuit(self, script, osw):
+    def test_a_position_set_in_part_counts_as_no_circuit(self, script, osw):
         script.opened[0].then((b"S?\n", b"1\r\n"))
         with pytest.raises(UsageError, match=r"cannot be at 1→3;"):
             osw.apply(Change({2: 4}, {}), soon())

@@ -48,7 +48,7 @@ def test_one_connection_serves_successive_exchanges(session, opened):
 
 
 @pytest.mark.parametrize("doubt", [NoReply("ocs", "?"), LinkLost("ocs", "?"), KeyboardInterrupt()])
-def test_an_unexpected_error_closes_the_connection(session, opened, doubt):
+def test_any_error_but_a_refusal_closes_the_connection(session, opened, doubt):
     with pytest.raises(type(doubt)), session.exchange(soon()):
         raise doubt
     assert opened[0].closed

@@ -75,7 +75,7 @@ def test_the_state_is_read_from_the_hardware_table(driver, then):
     assert driver.state(soon()) == {}
 
 
-def test_a_move_deletes_first_and_never_adds_over_anything(driver, then):
+def test_a_move_deletes_old_circuits_before_it_adds_new_ones(driver, then):
     then(configured("1A-1B", "4A-4B"), present("1A-1B", "4A-4B"))
     then(config("delete 1A-1B"), config("add 1A-2B,2A-1B safe"))
     then(present("1A-2B", "2A-1B", "4A-4B"), present("1A-2B", "2A-1B", "4A-4B"))
@@ -254,7 +254,7 @@ def test_an_empty_table_means_no_circuits(driver, then):
     assert driver.state(soon()) == {}
 
 
-def test_a_refusal_beside_a_success_is_a_refusal(driver, then):
+def test_output_with_both_a_refusal_and_a_success_counts_as_a_refusal(driver, then):
     text = "add 1A-1B succeeded\nadd 2A-2B failed\n"
     then(configured(), present(), config("add 1A-1B,2A-2B safe", text))
     then(configured("1A-1B"), present("1A-1B"), present("1A-1B"))
@@ -270,7 +270,7 @@ def test_undecodable_output_is_garbled(script, driver, then):
         driver.state(soon())
 
 
-def test_a_query_that_fails_is_a_refusal(driver, then):
+def test_a_query_with_a_failing_exit_status_raises_rejected(driver, then):
     then(pair("show ocs cross-connect status", "Error: No such command\n", 2))
     with pytest.raises(Rejected, match="No such command"):
         driver.state(soon())

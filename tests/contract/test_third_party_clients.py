@@ -155,7 +155,7 @@ TALK = {
 
 
 @pytest.mark.parametrize("box", TALK, indirect=True)
-def test_an_expect_script_over_tl1(box):
+def test_an_expect_script_logs_in_and_makes_a_circuit_over_tl1(box):
     """The classic way to script TL1: send a command, expect its tag and status."""
     socket_pexpect = pytest.importorskip("pexpect.socket_pexpect", reason="pip install pexpect")
     (name, _), *_ = talk = TALK[box.family.driver]

@@ -99,7 +99,7 @@ def test_a_timeout_of_zero_is_refused(key):
         SlowBox(0, 0).polatis(**{key: 0.0})
 
 
-def test_limits_of_opening_grow_with_the_timeouts_of_the_lab_file(tmp_path):
+def test_the_time_limit_for_opening_instruments_grows_with_their_timeouts(tmp_path):
     (tmp_path / "lab.yaml").write_text(LAB)
     lab = load_lab(tmp_path / "lab.yaml")
     assert opening_seconds(lab, ["fast"], 10) == 10

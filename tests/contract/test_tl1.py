@@ -215,12 +215,12 @@ class TestCalient:
             switch.apply(Change({1: 6}, {}), soon())
         assert switch.apply(Change({1: 6, 2: 5}, {}), soon()).state == {}
 
-    def test_a_side_of_a_port_without_a_level_is_not_measured(self, calient):
+    def test_a_port_side_without_a_level_reads_as_not_measured(self, calient):
         switch, line = calient
         line.then((b"RTRV-PORT::1.1.1:4;", done(4, b"1.1.1:ALIAS=,INPWR=,OUTPWR=-4.5")))
         assert switch.power([1, 5], soon()) == {1: NOT_MEASURED, 5: measured(-4.5)}
 
-    def test_levels_are_read_port_by_port_and_none_means_no_light(self, calient):
+    def test_power_is_read_port_by_port_and_a_missing_level_means_no_light(self, calient):
         switch, line = calient
         ask = b"RTRV-PORT::1.1.1:4;RTRV-PORT::1.2.2:5;"
         first = b"1.1.1:ALIAS=,INPWR=-3.1,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2"
@@ -281,18 +281,18 @@ class TestEveryReply:
         assert switch.state(soon()) == {1: 6}
         assert ("note", b"no command waits for the tag 3") in script.trace
 
-    def test_a_long_answer_comes_in_blocks_with_alarms_between_them(self, calient):
+    def test_a_reply_in_blocks_is_joined_despite_alarms_between_them(self, calient):
         switch, line = calient
         blocks = [done(4, row(A, B), end=b">"), ALARM, done(4, row(B, C)), ALARM]
         line.then((listing(4)[0], b"".join(blocks)))
         assert switch.state(soon()) == {1: 6, 2: 7}
 
-    def test_a_slow_command_is_acknowledged_first(self, calient):
+    def test_an_acknowledgement_is_not_taken_for_the_reply_of_a_slow_command(self, calient):
         switch, line = calient
         line.then((listing(4)[0], b"\r\nIP 4\r\n<" + listing(4, row(A, B))[1]))
         assert switch.state(soon()) == {1: 6}
 
-    def test_a_banner_before_an_answer_is_noted(self, script, calient):
+    def test_a_banner_before_a_reply_is_noted_in_the_transcript(self, script, calient):
         switch, line = calient
         line.then((listing(4)[0], b"*** maintenance at 22:00 ***\r\n" + listing(4)[1]))
         assert switch.state(soon()) == {}
@@ -402,7 +402,7 @@ class TestLogin:
         assert "secret" not in str(caught.value)
         assert caught.value.hint == "check 'user' and 'password' in the lab file"
 
-    def test_without_a_user_nothing_is_sent(self, script):
+    def test_without_a_user_in_the_lab_file_no_login_is_sent(self, script):
         script.line()
         with pytest.raises(UsageError, match="has no 'user' in the lab file"):
             script.driver("calient").open(soon())
@@ -435,7 +435,7 @@ class TestLogin:
     ],
     ids=str,
 )
-def test_commands_that_would_end_circuits_of_others_are_never_sent(script, request_):
+def test_commands_that_could_remove_circuits_of_other_clients_are_never_sent(script, request_):
     options = Tl1Options(user="lab")
     where = "tcp://192.0.2.10:3082"
     endpoint = Endpoint("ocs", where, None, options, lambda way, data: None, script.dial)
@@ -503,7 +503,7 @@ class TestPolatis:
         switch, _ = polatis_of(script, account, outputs, monitors="outputs")
         assert switch.capabilities.monitored == set(range(17, 33))
 
-    def test_a_move_is_a_read_two_commands_and_a_read_back(self, polatis):
+    def test_a_move_sends_a_query_two_commands_and_a_read_back(self, polatis):
         switch, line = polatis
         line.then(
             patches(7, b"1,17", b"18,2", b"3,19"),
@@ -520,7 +520,7 @@ class TestPolatis:
         line.then(patches(7, b"1,20"), patches(8, b"1,20"))
         assert switch.apply(Change({1: 17}, {}), soon()).state == {1: 20}
 
-    def test_after_a_partly_executed_list_the_state_is_read_back(self, polatis):
+    def test_after_a_partly_executed_list_of_circuits_the_state_is_read_back(self, polatis):
         switch, line = polatis
         line.then(
             patches(7),
@@ -541,14 +541,14 @@ class TestPolatis:
         with pytest.raises(Rejected, match="Port 17 is in use"):
             switch.apply(Change({}, {1: 17}), soon())
 
-    def test_levels_at_the_noise_floor_are_no_light(self, monitored):
+    def test_power_levels_at_the_noise_floor_read_as_no_light(self, monitored):
         switch, line = monitored
         rows = b"1:-3.25", b"17:-60.00"
         line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         assert switch.power([17, 1], soon()) == {1: measured(-3.25), 17: DARK}
 
     @pytest.mark.parametrize("rows", [(b"1:-3.25",), (b"1:-3.25", b"2:-3.25"), (b"1:x", b"17:0")])
-    def test_levels_of_other_ports_are_rejected(self, script, monitored, rows):
+    def test_a_reply_with_power_levels_of_other_ports_is_rejected(self, script, monitored, rows):
         switch, line = monitored
         line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         script.line(

@@ -52,7 +52,7 @@ def test_every_kind_and_its_options_are_documented(group: str) -> None:
             assert f"`{option.name}`" in options, f"{name}: {option.name}"
 
 
-def test_every_driver_has_a_row() -> None:
+def test_every_driver_has_a_row_in_the_table_of_drivers() -> None:
     for name in kinds("drivers"):
         assert re.search(rf"^\| `{name}` \|", DRIVERS, re.MULTILINE), name
 
@@ -91,14 +91,14 @@ def test_every_experiment_states_its_question_and_is_in_the_readme() -> None:
         assert f"experiments/{path.name}" in README, path.name
 
 
-def test_the_experiment_explained_line_by_line_is_the_file() -> None:
+def test_the_documented_experiment_equals_the_shipped_file() -> None:
     text = (ROOT / "experiments" / "lumion.yaml").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     page = (ROOT / "docs" / "first-experiment.md").read_text()
     assert "```yaml\n" + "\n".join(lines) + "\n```" in page
 
 
-def test_the_map_of_packages_is_the_tree() -> None:
+def test_the_documented_packages_equal_the_directories_of_testbed() -> None:
     packages = {
         path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()
     }
@@ -106,7 +106,7 @@ def test_the_map_of_packages_is_the_tree() -> None:
     assert packages <= shown
 
 
-def test_every_test_that_the_table_of_lessons_names_is_there() -> None:
+def test_every_test_named_in_the_table_of_lessons_exists() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (.*)$", page, re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 33))

@@ -25,7 +25,7 @@ def test_the_workflow_for_github_runs_the_nightly_every_night() -> None:
     check_calls([step.get("run", "") for step in found["jobs"]["nightly"]["steps"]])
 
 
-def test_the_workflow_for_gitlab_runs_the_nightly_and_hands_over_its_junit() -> None:
+def test_the_workflow_for_gitlab_runs_the_nightly_and_publishes_its_junit_report() -> None:
     job = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())["nightly"]
     check_calls([*job["before_script"], *job["script"]])
     assert job["artifacts"]["reports"]["junit"] == "results/nightly/junit.xml"

@@ -19,7 +19,7 @@ LESS = ("3.000", "4.000", "5.000", "6.000")
 """Decibels that a fibre takes in the arms in which enough light is left."""
 
 
-def test_attenuation_shows_at_the_power_meter_and_ends_the_carrier(
+def test_attenuation_lowers_the_meter_reading_and_ends_the_carrier(
     testbed: CommandLine,
 ) -> None:
     done = testbed.inside("../tests/e2e/attenuation/lab", HERE / "inside" / "measure_light.py")
@@ -138,7 +138,7 @@ def test_a_job_continues_after_attenuations_and_the_lab_is_restored(testbed: Com
 
 
 @pytest.mark.soak
-def test_forty_weak_attenuations_are_called_recoveries_as_often_as_chance_predicts(
+def test_weak_attenuations_are_misjudged_as_recoveries_as_often_as_stated(
     testbed: CommandLine,
 ) -> None:
     """Forty trials: those called recovered are about as many as their probabilities say."""

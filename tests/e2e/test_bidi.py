@@ -70,7 +70,7 @@ def test_a_single_fibre_circuit_is_made_and_removed_manually_by_the_names_of_its
     assert "h0.p0 and h1.p0 are both on the input side of ocs" in refused.err
 
 
-def test_recover_takes_back_the_circuits_of_a_run_that_was_killed(
+def test_recover_removes_the_circuits_of_a_killed_run_on_bidirectional_ports(
     testbed: CommandLine, twin: str
 ) -> None:
     running = testbed.start(*ring("[h0, h1]"), twin, "-S", "jobs.main.iterations=100000")

@@ -33,7 +33,7 @@ def test_59_of_59_power_cuts_are_recovered_within_a_second(testbed: CommandLine)
     print({"recovery": metric, "light": summary["metrics"]["splice-warm.fabric_ready"]})
 
 
-def test_every_fault_is_recovered_from_near_its_prediction(testbed: CommandLine) -> None:
+def test_the_recovery_time_of_every_fault_is_near_its_prediction(testbed: CommandLine) -> None:
     """A frozen rank takes its heartbeat's limit, which is part of the prediction."""
     done = testbed.run("faults", "--repeat", "12", "-S", "limits.run=20 min", limit=1400)
     assert done.code == 0, done.err
@@ -41,7 +41,7 @@ def test_every_fault_is_recovered_from_near_its_prediction(testbed: CommandLine)
         print(name, done.json()["metrics"][f"{name}.recovery_time"])
 
 
-def test_the_recovery_follows_the_switch_and_nothing_else_does(testbed: CommandLine) -> None:
+def test_only_the_reconfiguration_time_grows_with_the_settle_time_of_the_switch(testbed: CommandLine) -> None:
     done = testbed.run("settle", "--repeat", "8", "-S", "limits.run=20 min", limit=1400)
     assert done.code == 0, done.err
     summary = done.json()
@@ -54,7 +54,7 @@ def test_the_recovery_follows_the_switch_and_nothing_else_does(testbed: CommandL
     print({"slope": slope, "constant": constant, "resuming": resuming})
 
 
-def test_interrupted_jobs_end_with_the_same_bits_as_uninterrupted_ones(
+def test_recovered_jobs_end_with_the_same_parameters_as_undisturbed_ones(
     testbed: CommandLine,
 ) -> None:
     done = testbed.run("resume", "--repeat", "8", "-S", "limits.run=20 min", limit=1400)
@@ -62,6 +62,6 @@ def test_interrupted_jobs_end_with_the_same_bits_as_uninterrupted_ones(
     assert len({trial["values"]["digest"] for trial in done.json()["trials"]}) == 1
 
 
-def test_the_default_experiment_passes_on_a_serial_line_too(testbed: CommandLine) -> None:
+def test_the_default_experiment_passes_with_a_switch_on_a_serial_line(testbed: CommandLine) -> None:
     done = testbed.run("lumion", "--lab", "serial-rack", "--repeat", "10", limit=600)
     assert done.code == 0, done.err

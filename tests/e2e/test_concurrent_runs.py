@@ -53,7 +53,7 @@ def who(testbed: CommandLine, rack: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_disjoint_parts_of_a_lab_are_used_concurrently(testbed: CommandLine, rack: str) -> None:
+def test_two_runs_use_disjoint_parts_of_a_lab_concurrently(testbed: CommandLine, rack: str) -> None:
     first, lab = long_run(testbed, rack), ["--lab", "rack", "--twin", rack]
     aside = short_run(elsewhere(testbed, 1), rack, "h2, h3")
     assert aside.code == 0, aside.err
@@ -97,7 +97,7 @@ def test_a_waiting_run_continues_when_the_lease_it_waits_for_is_revoked(
     assert "0 cross-connects" in testbed("switch", "ocs", "show", *lab).out
 
 
-def test_a_manual_lock_keeps_runs_off(testbed: CommandLine, rack: str) -> None:
+def test_a_manual_lock_refuses_runs_on_the_locked_resources(testbed: CommandLine, rack: str) -> None:
     lab = ["--lab", "rack", "--twin", rack]
     words = ["--reason", "cleaning fibres", "--for", "2h"]
     locked = testbed("lock", "ocs.1", "h5", *words, *lab)

@@ -65,7 +65,7 @@ def test_a_switch_fault_during_the_recovery_fails_it_with_a_reason(
 
 
 @pytest.mark.soak
-def test_a_switch_that_executed_a_command_without_a_reply_is_read_back(
+def test_a_switch_command_without_a_reply_is_decided_by_the_read_back(
     testbed: CommandLine, rack: str
 ) -> None:
     late = ["-S", "faults.0.at.step=100"]
@@ -113,7 +113,7 @@ def test_a_circuit_removed_by_another_client_between_trials_ends_the_run(
     assert circuits(testbed, rack) == []
 
 
-def test_keep_leaves_the_circuits_of_the_job(testbed: CommandLine, rack: str) -> None:
+def test_the_option_keep_leaves_the_circuits_of_the_job_at_the_end(testbed: CommandLine, rack: str) -> None:
     two = ["-S", "needs.hosts=2", "-S", "jobs.main.ranks=2", "-S", "jobs.main.sizes=[4 KiB]"]
     keep = [*two, "--repeat", "1", "-S", "keep=true"]
     done = testbed.start("run", "experiments/allreduce.yaml", "--twin", rack, *keep).finish()

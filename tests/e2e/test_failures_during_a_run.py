@@ -149,7 +149,7 @@ HOLES = [(phase, host) for phase in ("prepare", "trial", "recovery") for host in
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("phase", "host"), HOLES)
-def test_a_host_cut_off_from_the_network_costs_only_its_own_deadlines(
+def test_an_unreachable_host_delays_a_run_by_no_more_than_its_deadlines(
     testbed: CommandLine, twin: RunningTwin, declared: Declared, phase: str, host: str
 ) -> None:
     run = start(testbed, twin)

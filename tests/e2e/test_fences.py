@@ -146,7 +146,7 @@ class Course:
 
 
 @pytest.mark.parametrize("seed", range(COURSES))
-def test_no_fence_that_the_lab_forbids_is_used(
+def test_a_recovery_uses_only_fences_that_the_lab_permits(
     testbed: CommandLine, twin: RunningTwin, seed: int
 ) -> None:
     course = Course(testbed, twin, seed)

@@ -15,7 +15,7 @@ INSIDE = Path(__file__).parent / "inside"
 QUIET = ["-S", "variants={only-one: {}}", "-S", "checks={}", "-S", "faults=[]", "-S", "policy=null"]
 
 
-def test_without_a_circuit_every_probe_is_lost_and_with_one_none(testbed: CommandLine) -> None:
+def test_probe_packets_between_hosts_arrive_only_over_a_circuit(testbed: CommandLine) -> None:
     done = testbed.inside("rack", INSIDE / "probe_circuits.py")
     found = json.loads(done.out)
     assert found["dark"] == {"asked": 20, "answered": 0}
@@ -36,7 +36,7 @@ def test_the_twin_hides_real_devices_and_hosts_have_clocks_of_their_own(
     assert found["errors"] == [] or max(found["errors"]) < 0.005
 
 
-def test_hosts_treat_frames_alike_on_every_machine(
+def test_network_settings_of_hosts_are_equal_on_every_machine(
     testbed: CommandLine, rack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["ipv4/tcp_congestion_control", "ipv4/tcp_slow_start_after_idle"]

@@ -52,7 +52,7 @@ def test_every_algorithm_gives_right_sums_and_the_lab_is_restored(
     assert len(samples) == 5 * 4 and all(sample["verified"] for sample in samples)
 
 
-def test_circuits_move_after_all_ranks_requested_it_and_are_used_after_verification(
+def test_circuits_change_after_all_ranks_requested_it_and_carry_data_once_verified(
     finished: tuple[dict, list[dict]],
 ) -> None:
     _, events = finished

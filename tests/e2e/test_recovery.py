@@ -57,7 +57,7 @@ def test_a_twin_switch_with_a_card_settles_as_the_card_states(testbed: CommandLi
     assert max(times) > 0.1 and len(set(times)) == 3, "each of its moves takes as long as it likes"
 
 
-def test_interrupted_and_uninterrupted_jobs_end_with_the_same_bits(testbed: CommandLine) -> None:
+def test_recovered_and_undisturbed_jobs_end_with_the_same_parameters(testbed: CommandLine) -> None:
     """The host is lost so late that the job is over before throughput could be back."""
     few = ["-S", "jobs.main.steps=16", "-S", "checks.interrupted.steps.equals=16"]
     late = [*few, "-S", "faults.0.at.step=13", "-S", "limits.trial=1 h"]
@@ -88,7 +88,7 @@ def assert_recovered_after(settle: float, summary: dict) -> None:
         assert trial["values"]["reconfiguration"] >= settle + 0.010  # light, then the link
 
 
-def test_reconfiguration_takes_what_the_switch_takes(
+def test_the_reconfiguration_time_follows_the_settle_time_of_the_switch(
     slow_switches: dict[str, tuple[dict, Path]],
 ) -> None:
     for summary, _ in slow_switches.values():
@@ -96,7 +96,7 @@ def test_reconfiguration_takes_what_the_switch_takes(
 
 
 @pytest.mark.soak
-def test_reconfiguration_takes_the_link_alone_where_the_switch_takes_no_time(
+def test_with_an_instant_switch_reconfiguration_takes_only_the_link_up_time(
     testbed: CommandLine,
 ) -> None:
     small = [*SMALL_MODEL, "--repeat", "1", "-S", "lab.twin.settle=0 ms"]

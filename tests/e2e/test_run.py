@@ -30,7 +30,7 @@ def finished(
     return done.json(), line.results / "latest"
 
 
-def test_both_variants_recover_with_a_confirmed_fault_and_every_mark(
+def test_both_variants_of_an_experiment_recover_with_a_confirmed_fault_and_every_mark(
     finished: tuple[dict, Path],
 ) -> None:
     summary, _ = finished
@@ -85,7 +85,7 @@ def test_the_summary_states_the_settings_of_the_twin(finished: tuple[dict, Path]
     assert len(slow) == 2 and all(0 <= trial["others"] <= 1 for trial in summary["trials"])
 
 
-def test_state_is_at_least_16_mib(finished: tuple[dict, Path]) -> None:
+def test_the_state_transferred_to_a_spare_is_at_least_16_mib(finished: tuple[dict, Path]) -> None:
     _, run = finished
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     restored = [e["data"]["bytes"] for e in events if e["kind"] == "state.restored"]

@@ -32,7 +32,7 @@ def test_a_model_runs_without_a_twin_and_its_record_says_so(
 
 
 @pytest.mark.soak
-def test_the_scaling_of_stragglar_is_that_of_the_paper(testbed: CommandLine) -> None:
+def test_the_modelled_scaling_of_stragglar_equals_that_of_the_paper(testbed: CommandLine) -> None:
     summary = testbed.run("stragglar-scaling").json()
     for arm in ("n4", "n8", "n16", "n32", "n64", "n128", "n256", "n4096"):
         print(f"{arm}: {summary['metrics'][f'{arm}.exposed_speedup']['median']:.3f}")

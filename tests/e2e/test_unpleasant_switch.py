@@ -26,7 +26,7 @@ checks:
 """
 
 
-def test_a_job_recovers_although_its_switch_refuses_or_resets_once(
+def test_a_job_recovers_although_the_switch_refuses_or_resets_once(
     testbed: CommandLine, tmp_path: Path
 ) -> None:
     path = tmp_path / "two-manners.yaml"

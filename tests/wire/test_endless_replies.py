@@ -185,7 +185,7 @@ CONNECT = ("switch", "ocs", "connect", "1", "9")
 NOT_CHANGED = "testbed: ended by SIGINT\nnothing was changed\n"
 
 
-def test_ctrl_c_ends_the_wait_of_show(talking):
+def test_ctrl_c_ends_the_wait_of_show_for_a_silent_switch(talking):
     lab = talking("scpi", "one byte at a time")
     code, said, _ = interrupted(lab, *SHOW)
     assert (code, said) == (130, "testbed: ended by SIGINT\n")
@@ -200,7 +200,7 @@ def test_ctrl_c_ends_the_wait_of_connect_before_anything_was_changed(talking):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("language", "way"), CELLS)
-def test_show_ends_by_itself_and_with_ctrl_c(talking, language, way):
+def test_show_ends_at_its_deadline_and_with_ctrl_c_on_an_endless_reply(talking, language, way):
     lab = talking(language, way)
     began = time.monotonic()
     code, said = lab.say(*SHOW)
@@ -215,7 +215,7 @@ def test_show_ends_by_itself_and_with_ctrl_c(talking, language, way):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("language", "way"), LATER)
-def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language, way):
+def test_connect_ends_with_ctrl_c_on_an_endless_reply_before_any_change(talking, language, way):
     lab = talking(language, way, "a look")
     code, said, seconds = interrupted(lab, *CONNECT)
     assert code == 4 or (code, said) == (130, NOT_CHANGED), said
@@ -227,7 +227,7 @@ def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language,
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("language", "way"), LATER)
-def test_connect_and_recover_end_and_the_undo_stays_open(talking, language, way):
+def test_connect_and_recover_end_on_an_endless_reply_and_the_undo_stays_open(talking, language, way):
     lab = talking(language, way, "an order")
     began = time.monotonic()
     code, said = lab.say(*CONNECT)

@@ -40,7 +40,7 @@ def lab_with(instrument, directory):
 
 
 @pytest.mark.parametrize("resource", ["TCPIP::127.0.0.1::{}::SOCKET", "tcp://127.0.0.1:{}"])
-def test_a_switch_that_accepts_and_never_answers(silent, tmp_path, resource):
+def test_opening_a_switch_that_never_answers_ends_at_the_deadline(silent, tmp_path, resource):
     lab = lab_with(SWITCH.format(resource.format(silent)), tmp_path)
     switch = make_instrument(lab, "ocs", lambda *_: None)
     with pytest.raises(NoReply, match="did not answer"):
@@ -48,7 +48,7 @@ def test_a_switch_that_accepts_and_never_answers(silent, tmp_path, resource):
     switch.close()
 
 
-def test_a_power_unit_that_accepts_and_never_answers(silent, tmp_path):
+def test_opening_a_power_unit_that_never_answers_ends_at_the_deadline(silent, tmp_path):
     lab = lab_with(POWER.format(silent), tmp_path)
     unit = make_instrument(lab, "pdu", lambda *_: None)
     with pytest.raises(NoReply, match="did not answer GET"):
@@ -56,7 +56,7 @@ def test_a_power_unit_that_accepts_and_never_answers(silent, tmp_path):
     unit.close()
 
 
-def test_an_ssh_server_that_accepts_and_never_sends(silent, tmp_path, monkeypatch):
+def test_opening_an_ssh_server_that_never_answers_ends_at_the_deadline(silent, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(HostTimeout, match="timed out"):
         ssh.run("h0", f"127.0.0.1:{silent}", "true", Deadline.after(0.3))
@@ -65,7 +65,7 @@ def test_an_ssh_server_that_accepts_and_never_sends(silent, tmp_path, monkeypatc
 @pytest.mark.skipif(
     not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
 )
-def test_a_name_service_that_never_answers():
+def test_resolving_a_name_that_is_never_answered_ends_at_the_deadline():
     script = Path(__file__).parent / "silent_names.py"
     done = subprocess.run(
         [*PRIVATE, sys.executable, script], capture_output=True, text=True, timeout=60

@@ -109,7 +109,7 @@ class TestVisaSocket:
         peer.line.sendall(b"\n")
         assert visa.receive(b"\r\n", soon()) == b"two\r\n"
 
-    def test_a_long_line_arrives_whole(self, visa, peer):
+    def test_a_long_line_is_received_completely(self, visa, peer):
         line = b"x" * 20_000 + b"\n"
         visa.send(line, soon())
         received = b""

@@ -58,7 +58,7 @@ def said(client, words):
     return client.recv(100)
 
 
-def test_every_client_has_its_own_conversation(tcp, echo):
+def test_every_client_of_a_far_end_has_its_own_session(tcp, echo):
     with connected(tcp) as one:
         assert said(one, b"a") == b"1:a"
         with connected(tcp) as two:
@@ -67,7 +67,7 @@ def test_every_client_has_its_own_conversation(tcp, echo):
     assert [serial for _, serial in echo.clients] == [False, False]
 
 
-def test_a_cut_closes_all_connections_and_new_ones_are_accepted(tcp):
+def test_cutting_a_far_end_closes_all_connections_and_new_ones_are_accepted(tcp):
     with connected(tcp) as one, connected(tcp) as two:
         assert (said(one, b"a")[1:], said(two, b"b")[1:]) == (b":a", b":b")
         tcp.cut()
@@ -152,7 +152,7 @@ def test_a_pseudo_terminal_serves_one_client_after_the_other_under_its_name(echo
     assert not link.is_symlink()
 
 
-def test_a_pseudo_terminal_without_a_given_name_has_one(echo, opened):
+def test_a_pseudo_terminal_without_a_given_name_gets_a_device_name(echo, opened):
     wire = serve_pty(echo)
     try:
         assert asked(opened(wire.path), b"a") == b"1:a"
@@ -160,7 +160,7 @@ def test_a_pseudo_terminal_without_a_given_name_has_one(echo, opened):
         wire.close()
 
 
-def test_closing_a_pseudo_terminal_hangs_up(echo, opened):
+def test_closing_a_pseudo_terminal_disconnects_its_client(echo, opened):
     wire = serve_pty(echo)
     descriptor = opened(wire.path)
     wire.close()
@@ -185,7 +185,7 @@ def scheduler():
     scheduler.close()
 
 
-def test_actions_run_in_the_order_of_their_times_and_never_early(scheduler):
+def test_scheduled_actions_run_in_the_order_of_their_times_and_never_early(scheduler):
     ran, done = [], threading.Event()
     start = scheduler.now()
 
@@ -204,14 +204,14 @@ def test_actions_run_in_the_order_of_their_times_and_never_early(scheduler):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_action_that_fails_stops_no_other(scheduler):
+def test_a_scheduled_action_that_fails_stops_no_other(scheduler):
     done = threading.Event()
     scheduler.call_at(0, lambda: 1 / 0)
     scheduler.call_at(0, done.set)
     assert done.wait(5)
 
 
-def test_actions_not_due_at_closing_never_run():
+def test_scheduled_actions_not_due_at_closing_never_run():
     ran = []
     scheduler = WallScheduler()
     scheduler.call_at(scheduler.now() + 60, lambda: ran.append(1))

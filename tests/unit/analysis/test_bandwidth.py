@@ -34,17 +34,17 @@ def test_an_iteration_lasts_from_the_last_entry_to_the_last_exit():
     assert values["busbw_4mib"] == pytest.approx(4 * MIB * 8 / 0.11 * 1.5)
 
 
-def test_clock_offsets_of_hosts_do_not_change_the_result():
+def test_clock_offsets_of_hosts_do_not_change_the_bandwidth():
     late = [(1.0, 1.30), (1.1, 1.31), (1.2, 1.29), (1.05, 1.30)]
     assert measured(sampled(late, ahead=1000.0)) == pytest.approx(measured(sampled(late)), rel=1e-6)
 
 
-def test_the_median_of_the_iterations_counts():
+def test_the_bandwidth_of_a_size_is_that_of_the_median_iteration():
     spans = [[(t, t + length)] * 4 for t, length in ((1, 0.1), (2, 0.9), (3, 0.2))]
     assert measured(sampled(*spans))["time_4mib"] == pytest.approx(0.2)
 
 
-def test_every_size_has_values_of_its_own():
+def test_every_message_size_has_its_own_times_and_bandwidths():
     log = sampled([(1.0, 1.1)] * 4, size=4096)
     log.events += sampled([(2.0, 2.5)] * 4, size=100).events
     values = measured(log)

@@ -53,13 +53,13 @@ NOT_KNOWN = trial(recovered="not known")
         (">= 200 ms", "failed", 0.1),
     ],
 )
-def test_every_trial_must_hold_and_the_worst_is_shown(condition, verdict, value):
+def test_a_check_on_every_trial_must_hold_in_each_and_shows_the_worst_value(condition, verdict, value):
     found = check("every", condition, FAST)
     assert (found.verdict, found.value) == (verdict, value)
     assert found.limit == condition
 
 
-def test_the_share_that_every_trial_supports_is_reported():
+def test_a_check_on_every_trial_reports_the_success_rate_that_it_supports():
     found = check("every", "< 1 s", [trial(0.1)] * 59)
     assert found.supports == pytest.approx(0.9505, abs=1e-4)
     assert found.reason == "59 of 59 trials"
@@ -81,7 +81,7 @@ def test_the_share_that_every_trial_supports_is_reported():
         ("equals", "100 ms"),
     ],
 )
-def test_a_trial_without_a_value_counts_against(statistic, condition, missing, why):
+def test_a_trial_without_a_value_fails_a_check_on_every_trial(statistic, condition, missing, why):
     whole = [trial(0.1)] * 3
     assert check(statistic, condition, whole).verdict == "passed"
     found = check(statistic, condition, [*whole, missing])
@@ -89,7 +89,7 @@ def test_a_trial_without_a_value_counts_against(statistic, condition, missing, w
     assert found.reason == f"1 of 4 trials have no value{why}"
 
 
-def test_a_median_over_recovered_trials_only_proves_nothing():
+def test_a_check_on_the_median_fails_when_most_trials_did_not_recover():
     trials = [trial(0.1), trial(0.2), LOST, LOST]
     found = check("median", "< 1 s", trials)
     assert (found.verdict, found.value) == ("failed", None)
@@ -166,7 +166,7 @@ def test_a_statistic_of_all_trials_is_compared_with_the_limit(statistic, conditi
         ("60 ms", 0.01, "passed", -0.09),  # faster than the model allows adds nothing to it
     ],
 )
-def test_near_prediction_takes_a_share_or_a_quantity(condition, measured, verdict, distance):
+def test_the_limit_of_near_prediction_is_a_share_or_a_quantity(condition, measured, verdict, distance):
     found = check("near_prediction", condition, [trial(measured, predicted=0.1)] * 3)
     assert found.verdict == verdict
     assert found.value == pytest.approx(distance)
@@ -190,7 +190,7 @@ def test_a_check_against_a_missing_prediction_is_unknown():
 
 
 @pytest.mark.parametrize(("measured", "verdict"), [(0.0, "passed"), (0.001, "failed")])
-def test_a_share_of_a_zero_prediction_is_zero(measured, verdict):
+def test_a_limit_relative_to_a_zero_prediction_is_zero(measured, verdict):
     found = check("near_prediction", "10 %", [trial(measured, predicted=0.0)])
     assert (found.verdict, found.value) == (verdict, None)
 
@@ -216,12 +216,12 @@ def test_same_as_requires_equal_bits_in_every_trial_of_both_arms():
         trial(arm="cold", digest="abc", valid=False),
     ],
 )
-def test_a_trial_without_its_fault_does_not_pass_same_as(missing):
+def test_same_as_is_unknown_where_the_fault_of_a_trial_did_not_happen(missing):
     whole = [trial(digest="abc"), trial(arm="cold", digest="abc")]
     assert same(*whole, missing).verdict == "unknown"
 
 
-def test_an_arm_without_a_trial_proves_nothing():
+def test_a_check_on_an_arm_without_trials_is_unknown():
     assert same(trial(digest="abc")).verdict == "unknown"
     assert check("every", "< 1 s", []).verdict == "unknown"
     assert check("median", "< 1 s", [trial(0.1, arm="cold")]).verdict == "unknown"
@@ -233,7 +233,7 @@ def test_a_check_is_unknown_without_valid_trials_and_failed_without_recoveries()
     assert check("median", "< 1 s", [LOST]).verdict == "failed"
 
 
-def test_a_metric_that_no_trial_has_is_unknown():
+def test_a_check_on_a_metric_that_no_trial_has_is_unknown():
     found = check("median", "< 1 s", FAST, metric="return_to_service")
     assert (found.verdict, found.reason) == ("unknown", "3 of 3 trials have no value")
 

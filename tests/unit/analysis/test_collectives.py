@@ -51,7 +51,7 @@ def test_total_and_exposed_time_are_distinguished(log):
     assert "time_1mib" not in values
 
 
-def test_the_median_is_over_the_runs_and_comparisons_are_about_the_largest_size(log):
+def test_metrics_are_medians_over_runs_and_compare_algorithms_at_the_largest_size(log):
     for number, total in enumerate((1.0, 9.0, 2.0)):
         log.run(3 * number, 20.0 * number, "ring", total)
         log.run(3 * number + 1, 20.0 * number + 10, "stragglar", 4.0)
@@ -98,7 +98,7 @@ def test_the_critical_delay_is_known_only_from_trials_without_a_delay(log):
     assert "critical_delay_model" not in log.analysed().values
 
 
-def test_a_straggler_needs_no_recovery_and_counts_from_its_effect(log):
+def test_trials_with_a_straggler_count_collectives_from_its_effect_on_and_need_no_recovery(log):
     log.run(0, 0.0, "ring", 7.0)
     log.write(8.0, "fault.inject", "h3", sent=7.9, done=8.0, fault="straggler", breaks=False)
     log.on("h0", 9.0, "fault.receipt", "h0 waited 0.400 s")
@@ -112,7 +112,7 @@ def test_a_straggler_needs_no_recovery_and_counts_from_its_effect(log):
     assert trial.values["total_ring_1mib"] == pytest.approx(1.0)
 
 
-def test_a_run_that_not_every_rank_reported_is_left_out(log):
+def test_a_collective_that_not_every_rank_reported_is_left_out(log):
     log.run(0, 0.0, "ring", 1.0)
     log.run(1, 2.0, "stragglar", 1.0)
     log.events = [e for e in log.events if (e.subject, e.data.get("step")) != ("rank 2", 1)]
@@ -133,14 +133,14 @@ def test_predictions_are_paired_with_their_metrics(log):
 @pytest.mark.parametrize(
     "metric", ["total_ring_7mib", "exposed_stragglar_64kib", "speedup", "skew"]
 )
-def test_every_metric_of_a_collective_has_a_meaning(metric):
+def test_every_metric_of_a_collective_has_a_definition(metric):
     assert meaning(metric).what
 
 
 @pytest.mark.parametrize(
     "metric", ["total_7mib", "total_tree_7mib", "total_ring", "time_ring_1mib"]
 )
-def test_other_metrics_have_no_meaning_as_collective_metrics(metric):
+def test_an_unknown_collective_metric_has_no_definition(metric):
     with pytest.raises(KeyError):
         meaning(metric)
 

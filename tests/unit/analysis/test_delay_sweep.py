@@ -43,7 +43,7 @@ def crossings(trials):
 
 
 @given(st.floats(0.003, 2.0))
-def test_a_planted_crossing_is_found(at):
+def test_the_delay_where_two_algorithms_take_equal_time_is_found(at):
     assert crossings(planted(at)) == {0: pytest.approx(at)}
 
 
@@ -75,13 +75,13 @@ def test_a_trial_without_both_times_is_left_out_of_the_sweep():
         assert crossings([replace(trials[0], values={"skew": 0.0}), *trials[1:]]) == found
 
 
-def test_other_experiments_have_no_sweep():
+def test_experiments_without_arms_that_differ_in_delay_have_no_critical_delay():
     other = load_experiment(Path(__file__).parents[3] / "experiments" / "lumion.yaml")
     trials = planted(0.2)
     assert with_crossings(other.arms(), trials) == trials
 
 
-def test_a_crossing_on_a_point_is_that_point():
+def test_a_crossing_at_a_measured_delay_is_that_delay():
     assert crossing([(0.0, 1.0), (0.5, 0.0), (1.0, -1.0)]) == 0.5
     assert crossing([(1.0, -1.0), (0.0, 1.0)]) == 0.5
     assert crossing([]) is None

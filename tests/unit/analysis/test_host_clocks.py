@@ -39,7 +39,7 @@ def ends(instant):
     return instant.early, instant.late
 
 
-def test_an_unmeasured_clock_gives_no_instant():
+def test_a_time_stamp_of_an_unmeasured_clock_gives_no_instant():
     assert at([], 1.0, 1.0) is None
     assert at(measured((1.0, 5.0, 0.1), host="h7"), 1.0, 1.0) is None
 
@@ -87,7 +87,7 @@ def test_an_instant_while_a_clock_stood_still_lies_within_the_pause():
     assert ends(at(events, 12.0, 111.0)) == pytest.approx((12.0, 12.0), abs=2e-4)
 
 
-def test_a_reported_instant_is_not_later_than_its_report():
+def test_an_event_happened_no_later_than_its_report_arrived():
     events = measured((10.0, 100.0, 0.5))
     assert ends(at(events, 9.2, 110.0)) == pytest.approx((9.5, 10.2), abs=2e-3)
     assert ends(at(events, 8.0, 110.0)) == pytest.approx((9.5, 10.5), abs=2e-3), "a wrong record"

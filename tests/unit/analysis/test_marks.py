@@ -71,7 +71,7 @@ def test_a_recovery_includes_the_wait_for_the_spare():
     assert values["resuming"] == about(0.35)
 
 
-def test_clocks_a_thousand_seconds_apart_make_no_difference():
+def test_host_clocks_a_thousand_seconds_apart_give_the_same_marks():
     apart, together = recovery(ahead=1000.0).trial(), recovery().trial()
     assert apart.marks.relative() == about(together.marks.relative())
     assert apart.values == pytest.approx(together.values, rel=1e-6, abs=2e-6)
@@ -171,7 +171,7 @@ def test_a_job_that_recovers_and_fails_again_did_not_recover():
     assert trial.reason == "no spare host is left"
 
 
-def test_a_second_recovery_belongs_to_no_mark_but_the_last():
+def test_a_second_recovery_changes_no_mark_but_that_of_throughput():
     log = recovery()
     log.write(3.3, "recovery.decided", "h3")
     log.write(3.31, "recovery.fenced", "h3")
@@ -180,7 +180,7 @@ def test_a_second_recovery_belongs_to_no_mark_but_the_last():
     assert log.trial().marks.relative() == about(AT)
 
 
-def test_without_any_step_only_the_mark_of_the_fault_exists():
+def test_a_trial_without_any_step_has_only_the_mark_of_the_fault():
     log = Log()
     log.begin()
     log.measure(0.5)
@@ -247,7 +247,7 @@ def test_a_step_after_which_ranks_differ_ends_no_recovery():
     assert log.trial().marks.relative()["t10"] == about(0.7)
 
 
-def test_a_step_that_some_rank_never_finished_is_none():
+def test_a_step_that_some_rank_never_finished_does_not_count_as_a_step():
     log = recovery()
     log.events = [
         event
@@ -261,7 +261,7 @@ def changed(event, **data):
     return replace(event, data=event.data | data)
 
 
-def test_returning_light_is_not_a_symptom():
+def test_a_report_of_returning_light_is_not_a_symptom_of_the_fault():
     log = recovery()
     log.on("h3", 2.005, "symptom", source="carrier", port="p0", up=True)
     trial = log.trial()
@@ -269,7 +269,7 @@ def test_returning_light_is_not_a_symptom():
     assert trial.witnesses == about({"carrier": 0.010})
 
 
-def test_observations_before_the_fault_give_no_marks():
+def test_observations_before_the_fault_give_no_marks_of_the_recovery():
     log = recovery()
     log.on("h3", 1.5, "symptom", source="carrier", port="p0", up=False)
     log.write(1.6, "fabric.change", "job", commanded=1.6, read_back=1.6)
@@ -289,7 +289,7 @@ def test_every_detector_is_listed_with_its_first_observation():
     assert trial.marks.relative()["t1"] == about(0.004)
 
 
-def test_effects_of_the_recovery_are_not_detections_of_the_fault():
+def test_carrier_losses_caused_by_the_recovery_are_not_detections_of_the_fault():
     log = recovery()
     log.on("h2", 2.021, "symptom", source="peer-lost", neighbour="previous")
     assert log.trial().witnesses.keys() == {"carrier"}
@@ -316,7 +316,7 @@ def test_throughput_is_back_with_the_first_of_five_steps_as_fast_as_before():
     assert log.trial().marks.relative()["t11"] == about(0.605)
 
 
-def test_four_fast_steps_are_not_enough():
+def test_throughput_is_not_back_after_only_four_fast_steps():
     log = recovery()
     last = 2.5 + 2 * 0.2 + 4 * 0.1 + 0.05
     log.events = [event for event in log.events if event.t < last or event.kind != "step"]
@@ -339,7 +339,7 @@ def test_collectives_shorter_than_the_clock_error_have_no_bandwidth():
     assert "busbw" not in log.trial().values
 
 
-def test_predictions_are_paired_with_their_values():
+def test_predicted_values_of_a_trial_are_paired_with_measured_ones():
     log = recovery()
     log.write(1.99, "prediction", "warm", total=0.45, noticing=0.002, state=0.08, settle=0.025)
     assert log.trial().predicted == {
@@ -349,7 +349,7 @@ def test_predictions_are_paired_with_their_values():
     }
 
 
-def test_the_digest_is_the_common_final_one_of_all_ranks():
+def test_the_digest_of_a_trial_is_the_final_digest_that_all_ranks_share():
     log = recovery()
     for rank in range(4):
         log.on(f"h{rank}", 3.95, "job.done", rank=rank, digest="abc")

@@ -57,7 +57,7 @@ def test_every_output_format_gives_all_rows(form):
     assert found == WHOLE[form]
 
 
-def test_a_row_of_the_table_is_read_as_printed():
+def test_every_number_in_a_row_of_the_table_is_read_as_printed():
     row = read("nccl-plain.txt").rows[-1]
     assert (row.size, row.count, row.type, row.redop, row.root) == (
         134217728,
@@ -93,7 +93,7 @@ def test_unchecked_values_are_not_reported_as_correct():
     assert {h.wrong for r in read("nccl-stamps-unchecked.txt").rows for h in r.halves} == {None}
 
 
-def test_exponents_and_wrong_values_are_read():
+def test_numbers_with_exponents_and_counts_of_wrong_values_are_read():
     rows = read("nccl-exponents.txt").rows
     assert rows[1].out_of_place.wrong == 2_500_000
     assert rows[-1].out_of_place.time == pytest.approx(420)
@@ -168,7 +168,7 @@ def test_a_missing_row_is_detected_by_the_average():
     assert "a row is missing or wrong" in refusal("\n".join(lines))
 
 
-def test_an_unfinished_row_is_not_read():
+def test_a_row_that_was_cut_off_is_not_read():
     text = text_of("nccl-plain.txt")
     ends = [match.end() for match in re.finditer(r"\n", text)]
     head = next(end for end in ends if text[:end].count("(us)"))
@@ -181,7 +181,7 @@ def test_an_unfinished_row_is_not_read():
     "text",
     ["", "\n", "hello\n", "{}", "[]", "[1]", '{"version":3', "numCycle,x\n1\n", "collective,"],
 )
-def test_other_text_is_refused(text):
+def test_text_that_is_no_output_of_nccl_tests_is_refused(text):
     refusal(text)
 
 
@@ -192,7 +192,7 @@ def test_collectives_are_recognised_by_their_program_names(name):
     assert collective_of(name.replace("_", "").upper()) == name
 
 
-def test_a_program_with_another_name_is_not_a_collective():
+def test_a_program_with_an_unknown_name_has_no_known_collective():
     assert collective_of("ncclras") == collective_of("") == "unknown"
 
 

@@ -119,7 +119,7 @@ def test_a_limit_of_another_dimension_is_refused(unit, other):
 
 
 @pytest.mark.parametrize("text", ["7 %", "29 %", "0.1 %", "99.99 %"])
-def test_a_percentage_at_its_limit_is_the_limit(text):
+def test_a_percentage_equal_to_its_limit_satisfies_the_limit(text):
     """7 % are a share of 0.07, and 100 times that is a little more than 7."""
     value = float(text.removesuffix(" %"))
     trial = TrialResult(

@@ -52,7 +52,7 @@ def verdict(experiment, log):
     return summarise("r", experiment, [*log.events, Event(99, 9.0, "run.end", "", None, end)])
 
 
-def test_a_reading_is_a_metric_as_defined_in_the_file():
+def test_a_number_printed_by_a_program_is_a_metric_as_the_file_defines_it():
     trial = program(3).trial()
     assert trial.values == {"rate": 3e6}  # and no digest: nobody knows a program's state
     (metric,) = metrics([trial]).values()
@@ -66,7 +66,7 @@ def test_a_check_of_a_programs_own_metric_is_shown_in_its_unit(experiment):
     assert check_value(check) == "3 Mbit/s"
 
 
-def test_a_check_that_a_program_misses_fails(experiment):
+def test_a_check_whose_limit_a_program_misses_fails(experiment):
     assert verdict(experiment, program(1)).outcome == "failed"
 
 
@@ -98,12 +98,12 @@ def test_a_failed_program_takes_precedence_over_its_missing_output(experiment):
     assert check.reason == "1 of 1 trials have no value (1 failed)"
 
 
-def test_a_trial_whose_program_succeeded_is_not_lost():
+def test_a_trial_whose_program_succeeded_has_not_failed():
     assert not program(3).trial().job_failed
 
 
 @pytest.mark.parametrize("name", ["busbw_64mib", "time_8b_in_place", "algbw_1gib_in_place"])
-def test_sizes_are_read_in_place_and_out_of_place(name):
+def test_metrics_of_message_sizes_are_read_in_place_and_out_of_place(name):
     assert meaning(name).unit in ("s", "bit/s")
 
 

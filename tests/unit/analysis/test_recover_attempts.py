@@ -30,7 +30,7 @@ def test_a_run_without_recover_has_no_attempts():
     assert recoveries(events(("run.begin", "lumion", {}), STEP, NOTE, ended())) == []
 
 
-def test_each_step_has_its_problem_and_its_notes():
+def test_each_undo_of_a_recovery_has_its_problem_and_its_notes():
     (found,) = recoveries(events(STEP, NOTE, BEGIN, STEP, NOTE, ended("stuck"), end("it", code=6)))
     assert found.promises == ["circuits of ocs"] and found.exit_code == 6
     (step,) = found.steps
@@ -66,6 +66,6 @@ def test_a_killed_run_is_not_known_to_be_cleaned_up_until_it_is_recovered(tmp_pa
     assert verdict(tmp_path, BEGIN, STEP, ended(), end("circuits: stuck", code=6)) == left
 
 
-def test_open_changes_are_cleared_once_recover_undid_them(tmp_path):
+def test_the_summary_lists_no_open_changes_once_recover_undid_them(tmp_path):
     assert verdict(tmp_path, RUN_END)[:2] == ("failed", ("circuits",))
     assert verdict(tmp_path, RUN_END, BEGIN, STEP, ended(), end())[:2] == ("verified", ())

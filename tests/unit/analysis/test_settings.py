@@ -23,7 +23,7 @@ def predicted(trial: int, arm: str, **totals: float) -> Event:
     return Event(trial, 1.0, "prediction", arm, trial, {"total": 0.5, "profiles": rows})
 
 
-def test_settings_are_those_of_each_arm():
+def test_the_summary_has_the_twin_settings_of_each_arm():
     events = [Event(n, 1.0, "settings", arm, n, {"settle": s})
               for n, (arm, s) in enumerate([("a", 0.1), ("b", 0.2)])]  # fmt: skip
     assert settings_of(events) == {"a": {"settle": 0.1}, "b": {"settle": 0.2}}

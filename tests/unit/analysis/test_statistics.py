@@ -19,7 +19,7 @@ RANKS |= {20: (6, 15), 25: (8, 18), 30: (10, 21), 40: (14, 27), 50: (18, 33)}
 
 
 @pytest.mark.parametrize(("n", "ranks"), RANKS.items())
-def test_the_interval_of_a_median_is_that_of_the_tables(n, ranks):
+def test_the_confidence_interval_of_a_median_equals_published_tables(n, ranks):
     assert median_interval(range(1, n + 1)) == ranks
 
 
@@ -28,13 +28,13 @@ def test_fewer_than_six_values_support_no_interval_at_95_percent(n):
     assert median_interval(range(n)) is None
 
 
-def test_less_confidence_needs_fewer_values():
+def test_a_lower_confidence_needs_fewer_values_for_an_interval():
     assert median_interval(range(1, 6), confidence=0.9) == (1, 5)
     assert median_interval(range(1, 8), confidence=0.99) is None
 
 
 @pytest.mark.parametrize("n", range(6, 13))
-def test_the_interval_has_its_stated_coverage_and_the_next_smaller_one_has_not(n):
+def test_the_interval_has_its_stated_coverage_and_the_next_narrower_one_has_less(n):
     """Every value lies above or below the median like a fair coin: count all that can happen."""
     low, high = median_interval(range(1, n + 1))
 
@@ -46,7 +46,7 @@ def test_the_interval_has_its_stated_coverage_and_the_next_smaller_one_has_not(n
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=6, max_size=40))
-def test_the_interval_is_made_of_values_and_its_order_does_not_matter(values):
+def test_the_interval_consists_of_sample_values_and_ignores_their_order(values):
     low, high = median_interval(values)
     assert {low, high} <= set(values)
     assert low <= high
@@ -57,7 +57,7 @@ def test_the_interval_is_made_of_values_and_its_order_does_not_matter(values):
     ("good", "of", "share"),
     [(59, 59, 0.9505), (58, 58, 0.9497), (299, 299, 0.9900), (20, 20, 0.8609), (10, 10, 0.7411)],
 )
-def test_successes_without_a_failure_support_the_share_of_the_textbooks(good, of, share):
+def test_the_success_rate_proved_by_trials_without_failure_equals_textbook_values(good, of, share):
     assert share_at_least(good, of) == pytest.approx(share, abs=1.5e-4)
     assert (share_at_least(good, of) >= 0.95) == (good >= 59)
 
@@ -81,13 +81,13 @@ def test_the_supported_share_follows_the_binomial_distribution(n):
         assert tail == pytest.approx(0.05, abs=1e-9)
 
 
-def test_no_successes_support_no_share():
+def test_without_a_success_the_proved_success_rate_is_zero():
     assert share_at_least(0, 10) == 0.0
     assert share_at_least(0, 0) == 0.0
 
 
 @given(st.integers(1, 60))
-def test_more_successes_support_more(n):
+def test_more_successes_prove_a_higher_success_rate(n):
     assert all(a < b for a, b in pairwise(share_at_least(good, n) for good in range(n + 1)))
 
 

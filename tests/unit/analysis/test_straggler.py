@@ -23,7 +23,7 @@ def test_one_collective_does_not_identify_a_straggler():
     assert find_straggler([arrivals(0.0, 1.0)]).confidence == 0.0
 
 
-def test_ranks_that_take_turns_are_no_stragglers():
+def test_ranks_that_are_last_in_turn_are_no_stragglers():
     turns = [arrivals(*(float(rank == number % 4) for rank in range(4))) for number in range(40)]
     assert find_straggler(turns).confidence == 0.0
 
@@ -33,7 +33,7 @@ def test_a_rank_last_within_the_clock_error_does_not_count_as_last():
     assert find_straggler([arrivals(0.0, 0.005, bound=0.002)] * 50).rank == 1
 
 
-def test_a_straggler_that_is_sometimes_early_is_found_all_the_same():
+def test_a_straggler_that_is_not_always_last_is_still_found():
     chance = random.Random(7)
     seen = [
         arrivals(*(chance.random() for _ in range(7)), 1 + chance.random() - 0.2) for _ in range(60)

@@ -108,7 +108,7 @@ RIDDEN, NOT_KNOWN = frozen(25), frozen(5)
     ],
 )
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_the_measurement_decides_the_outcome_unless_the_clean_up_failed(
+def test_the_outcome_of_a_run_is_that_of_its_checks_unless_the_clean_up_failed(
     experiment, checks, events, outcome, code, unsafe
 ):
     cleanup = "failed" if unsafe else "verified"
@@ -167,13 +167,13 @@ def test_the_reason_is_the_first_deciding_cause(experiment):
     assert reason([MET], GOOD, code=4, error="ocs: no reply") == "ocs: no reply"
 
 
-def test_an_incomplete_record_is_an_error_and_lists_what_exists(experiment):
+def test_the_summary_of_an_incomplete_log_is_an_error_with_the_results_so_far(experiment):
     found = summarise("run", experiment(MET), GOOD)
     assert (found.outcome, found.exit_code, found.cleanup) == ("error", 4, "unknown")
     assert found.metrics["warm.recovery_time"].median == pytest.approx(0.5, abs=1e-6)
 
 
-def test_open_changes_are_listed(experiment):
+def test_the_summary_lists_changes_that_were_not_undone(experiment):
     left = ["circuits: ocs could not be brought back"]
     found = summarise("run", experiment(), [*GOOD, run_end(cleanup="failed", left=left)])
     assert found.to_json()["left"] == left
@@ -209,7 +209,7 @@ def copies(count, **changes):
         (2, "valid_share: 50 %", "inconclusive"),
     ],
 )
-def test_an_arm_of_too_few_valid_trials_concludes_nothing(tmp_path, invalid, share, outcome):
+def test_checks_of_an_arm_with_too_few_valid_trials_are_unknown(tmp_path, invalid, share, outcome):
     """There is no check, or one that the valid trials pass: both are as little proven."""
     path = tmp_path / "lumion.yaml"
     for checks in ("", f"checks: {{{MET}}}\n"):
@@ -226,7 +226,7 @@ def test_an_arm_of_too_few_valid_trials_concludes_nothing(tmp_path, invalid, sha
             )
 
 
-def test_a_busy_machine_is_reported_under_health(experiment):
+def test_a_busy_machine_is_reported_among_the_health_findings(experiment):
     before = Event(0, 0.1, "health", "h1", None, {"text": "its disk is full"})
     load = Event(900, 4.5, "load", "this machine", 0, {"others": 0.5})
     found = summarise("run", experiment(MISSED), [before, *GOOD, load, run_end()])
@@ -257,7 +257,7 @@ def test_a_destroyed_receiver_fails_the_run(experiment):
         assert found.exit_code == (6 if end.data["cleanup"] == "failed" else 1)
 
 
-def test_two_of_three_valid_trials_are_enough(experiment):
+def test_checks_are_evaluated_when_two_of_three_trials_are_valid(experiment):
     events = [*GOOD, *copies(2), run_end()]
     assert summarise("run", experiment(), events).outcome == "passed"
     two = [

@@ -44,7 +44,7 @@ def attenuated(steps=25, **clocks):
     return log
 
 
-def test_steps_that_end_before_the_light_is_lost_are_no_recovery():
+def test_steps_that_end_before_the_light_is_lost_do_not_count_as_a_recovery():
     trial = attenuated().trial()
     assert trial.response == "recovered"
     assert trial.recovered is True
@@ -102,7 +102,7 @@ def test_a_step_that_is_longer_than_any_before_has_a_recovery_time():
 
 
 @pytest.mark.parametrize(("longest", "response"), [(0.1035, "ridden out"), (0.105, "recovered")])
-def test_clock_uncertainty_makes_no_step_long(longest, response):
+def test_a_step_longer_only_within_clock_uncertainty_does_not_count_as_long(longest, response):
     assert freeze(longest, bound=0.001).trial().response == response
 
 
@@ -237,7 +237,7 @@ def test_a_straggler_that_stays_slow_is_nothing_to_recover_from():
     assert (trial.response, trial.recovered, trial.marks) == (None, None, None)
 
 
-def test_a_wrong_sum_is_a_failed_operation():
+def test_a_step_with_a_wrong_sum_delays_the_recovery_to_the_next_right_step():
     log = baseline()
     log.fault(ZERO, fault="attenuate", held=True)
     log.undo(3.46)
@@ -268,7 +268,7 @@ def timed(*sizes, count=25):
     return log
 
 
-def test_timed_collectives_are_steps_of_which_a_stall_is_one():
+def test_a_stalled_timed_collective_counts_as_a_long_step():
     log = timed(65536)  # up to 3.4 s
     log.fault(ZERO, fault="attenuate", held=True)
     log.carrier(3.46, up=False)
@@ -298,7 +298,7 @@ def test_timed_collectives_recover_in_a_new_generation_too():
     assert trial.marks.relative()["t11"] == about(4.1 - ZERO)
 
 
-def test_a_larger_collective_is_not_long_for_a_smaller_one():
+def test_a_collective_counts_as_long_only_compared_with_those_of_its_size():
     """Each is held against its own kind: the large one takes three times as long."""
     log = Log()
     log.begin()
@@ -318,7 +318,7 @@ def test_a_larger_collective_is_not_long_for_a_smaller_one():
     assert trial.marks.by_chance == pytest.approx(2 / 30)  # one of each kind after 29
 
 
-def test_a_collective_seen_too_seldom_gives_no_verdict():
+def test_a_message_size_with_too_few_collectives_gives_no_verdict_on_the_fault():
     log = timed(65536)
     log.fault(ZERO, fault="attenuate", held=True)
     log.undo(3.46)

@@ -44,7 +44,7 @@ def test_two_spellings_of_one_address_are_equal(one, other):
         ("/dev/null", "/dev/zero"),
     ],
 )
-def test_two_addresses_are_different(one, other):
+def test_different_addresses_are_not_taken_for_one_device(one, other):
     assert not {*of_resource(one)} & {*of_resource(other)}
 
 

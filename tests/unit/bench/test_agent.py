@@ -27,7 +27,7 @@ def test_an_agent_reports_its_identity_in_its_greeting(agents):
     assert facts["hardware"] == {}
 
 
-def test_the_hardware_address_of_a_port_is_read_and_a_missing_one_named(agents):
+def test_the_agent_reports_hardware_addresses_of_ports_and_names_a_missing_port(agents):
     assert agents().hello(p0="lo")["hardware"] == {"p0": "00:00:00:00:00:00"}
     with pytest.raises(HostError, match="nosuch0"):
         agents().hello(p0="nosuch0")
@@ -52,7 +52,7 @@ def test_the_counters_of_a_port_are_read(agent):
         ({"do": "ask-identity", "port": "p9"}, "p9"),
     ],
 )
-def test_a_failed_request_is_answered_and_the_agent_goes_on(agent, request_, complaint):
+def test_a_failed_request_is_answered_with_an_error_and_the_agent_continues(agent, request_, complaint):
     with pytest.raises(HostError, match=complaint):
         agent.ask(request_.pop("do"), **request_)
     assert agent.ask("alive") == {}
@@ -121,7 +121,7 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
     assert sent <= left["mono"]
 
 
-def test_a_frozen_rank_is_reported_once_until_it_goes_on(agent):
+def test_a_frozen_rank_is_reported_once_until_it_continues(agent):
     agent.start_rank(heartbeat=0.3)
     assert agent.ask("signal", slot=0, signal="STOP")["state"] == "T"
     missed = agent.events.wait_for("heartbeat-missed")
@@ -233,7 +233,7 @@ def test_an_agent_without_messages_for_too_long_ends_its_ranks_and_itself(agents
     agent.events.wait_for("lost")
 
 
-def test_an_agent_that_gets_keepalives_goes_on(agents):
+def test_an_agent_that_gets_keepalives_does_not_exit(agents):
     agent = agents()
     agent.hello(patience=0.3)
     agent.link.keep_alive(0.3)
@@ -243,7 +243,7 @@ def test_an_agent_that_gets_keepalives_goes_on(agents):
 
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_rank_outlives_its_agent_however_that_ends(agent, number, frozen):
+def test_no_rank_outlives_its_agent_whatever_ends_the_agent(agent, number, frozen):
     pid = agent.start_rank()
     with watched(pid) as ended:
         if frozen:

@@ -209,7 +209,7 @@ def test_a_stop_that_was_undone_is_no_longer_in_the_journal(host, agent_of):
     assert agent_of("run-2").leftovers == left_by("run-1")
 
 
-def test_a_living_agent_of_another_run_is_left_alone(host, agent_of):
+def test_a_living_agent_of_another_run_is_not_ended(host, agent_of):
     first = agent_of("run-1")
     set_up(first)
     pid = first.start_rank()

@@ -156,14 +156,14 @@ def test_existing_network_settings_are_not_changed(wired):
     assert wired.state() == keep
 
 
-def test_a_network_that_is_not_managed_is_only_monitored(wired):
+def test_ports_of_an_unmanaged_network_are_only_monitored(wired):
     before = wired.state()
     assert wired.set_up(manage=False)["changes"] == 0
     assert wired.state() == before
     assert not wired.agent.events.wait_for("carrier", port="p0")["up"]
 
 
-def test_a_missing_port_is_named(wired):
+def test_a_missing_interface_is_named_in_the_error(wired):
     ports = {"p0": {"interface": "eth7", "address": "10.9.0.1/24"}}
     with pytest.raises(HostError, match="there is no interface eth7"):
         wired.set_up(ports=ports)

@@ -130,7 +130,7 @@ def test_a_refused_attenuation_stays_in_the_journal_until_restored(rig):
     assert rig.undone() == []
 
 
-def test_a_stuck_attenuator_is_unsafe_and_the_others_are_restored(rig):
+def test_a_stuck_attenuator_raises_unsafe_and_the_others_are_restored(rig):
     rig.attenuation.add(H0, 20.0, soon())
     rig.attenuation.add(H1, 20.0, soon())
     rig.far_end.fault("stuck", port=1)
@@ -143,7 +143,7 @@ def test_a_stuck_attenuator_is_unsafe_and_the_others_are_restored(rig):
     assert rig.undone() == []
 
 
-def test_an_unreachable_attenuator_is_unsafe(rig):
+def test_an_unreachable_attenuator_raises_unsafe_when_restored(rig):
     rig.attenuation.add(H0, 20.0, soon())
     rig.wire.close()
     with pytest.raises(UnsafeError, match="look at the attenuator"):

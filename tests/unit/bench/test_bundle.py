@@ -17,7 +17,7 @@ def run_bootstrap(sent):
     )
 
 
-def test_the_same_sources_give_the_same_bytes_in_every_process():
+def test_the_same_sources_give_the_same_archive_in_every_process():
     script = "from testbed.bench.bundle import digest; print(digest())"
     for seed in ("1", "2"):
         done = subprocess.run(
@@ -52,7 +52,7 @@ def test_the_host_side_imports_nothing_of_the_controller():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_an_archive_that_ends_early_starts_no_agent(share):
+def test_a_truncated_archive_starts_no_agent(share):
     sent = bundle()[: int(len(bundle()) * share)]
     done = run_bootstrap(sent)
     assert done.returncode == 1
@@ -64,7 +64,7 @@ def test_an_agent_without_an_orchestrator_ends_at_once_without_output():
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_a_python_with_spaces_in_its_path_is_found(tmp_path):
+def test_the_agent_command_accepts_a_python_path_with_spaces(tmp_path):
     odd = tmp_path / "my python's"
     odd.symlink_to(sys.executable)
     command = agent_command(str(odd))

@@ -40,7 +40,7 @@ class Line:
     ahead=st.floats(-1e4, 1e4),
     rounds=st.lists(st.tuples(delays, delays, delays), min_size=QUESTIONS, max_size=QUESTIONS),
 )
-def test_the_true_offset_is_always_within_the_bound(ahead, rounds):
+def test_the_true_clock_offset_is_always_within_the_measured_bound(ahead, rounds):
     found = measure_offset(Line(ahead, rounds), soon())
     assert abs(found.offset - ahead) <= found.bound + 1e-9
     assert found.bound == pytest.approx(
@@ -48,14 +48,14 @@ def test_the_true_offset_is_always_within_the_bound(ahead, rounds):
     )
 
 
-def test_a_symmetric_delay_widens_only_the_bound():
+def test_a_symmetric_delay_changes_the_bound_and_not_the_clock_offset():
     found = measure_offset(Line(3.0, [(0.02, 0.001, 0.02)]), soon(), questions=1)
     assert found.offset == pytest.approx(3.0)
     assert found.bound == pytest.approx(0.02)
     assert found.at == pytest.approx(500.0205)
 
 
-def test_the_best_of_several_measurements_is_used():
+def test_the_clock_measurement_with_the_smallest_bound_is_used():
     rounds = [(0.05, 0, 0.01), (0.001, 0, 0.001), (0.02, 0, 0.05)]
     assert measure_offset(Line(1.0, rounds), soon(), questions=3).bound == pytest.approx(0.001)
 

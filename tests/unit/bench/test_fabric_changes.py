@@ -38,7 +38,7 @@ def change(rack, *circuits, owner="job"):
     return rack.fabric.change(frozenset(circuits), owner, soon())
 
 
-def test_a_port_that_is_not_leased_is_not_moved(rack):
+def test_a_circuit_on_a_port_that_is_not_leased_is_not_changed(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.leases.unlock([leased("ocs", 18)], forced=True)
     rack.lease._renew()
@@ -217,7 +217,7 @@ def test_a_foreign_circuit_on_leased_ports_is_never_removed(rack):
     assert rack.shown() == {1: 32}
 
 
-def test_a_refused_change_writes_no_undo(rack):
+def test_a_change_refused_at_planning_writes_no_undo_entry(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
     with pytest.raises(BusyError):
@@ -392,7 +392,7 @@ def test_a_change_whose_reply_was_lost_is_read_back_and_not_resent(rack):
     assert retry.data["why"]
 
 
-def test_a_change_has_no_longer_than_a_lease_allows(rack, monkeypatch):
+def test_the_time_limit_of_a_change_is_at_most_that_of_the_lease(rack, monkeypatch):
     """Whoever gives it more would move light on ports that are another's by then."""
     rack.fabric.adopt(frozenset(), soon())
     left = []
@@ -423,7 +423,7 @@ def test_an_unchanged_switch_is_not_queried_at_the_end(rack):
     assert rack.sent == []
 
 
-def test_circuits_to_be_kept_are_removed_from_the_journal(rack):
+def test_the_undo_of_circuits_to_be_kept_is_closed_in_the_journal(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.fabric.discard_undo()
@@ -435,7 +435,7 @@ def test_circuits_to_be_kept_are_removed_from_the_journal(rack):
 TWO = Circuit.parse("h0x.p1", "h1x.p0")
 
 
-def test_two_switches_are_changed_and_restored_as_one(two_switches):
+def test_two_switches_are_changed_and_restored_in_one_change(two_switches):
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     done = change(rack, ONE, TWO)
@@ -493,7 +493,7 @@ def test_a_failure_on_one_switch_rolls_back_the_other(two_switches):
     assert rack.shown("a") == rack.shown("b") == {}
 
 
-def test_every_circuit_is_in_the_journal_before_it_is_made_for_the_first_time(rack):
+def test_every_circuit_is_journalled_before_it_is_made(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     change(rack, OTHER)
@@ -507,7 +507,7 @@ def test_every_circuit_is_in_the_journal_before_it_is_made_for_the_first_time(ra
     assert len((rack.directory / "journal.jsonl").read_text().splitlines()) == lines
 
 
-def test_idle_circuits_of_the_lab_file_are_taken_and_restored(rack):
+def test_idle_circuits_of_the_lab_file_are_replaced_and_restored(rack):
     resting = LightLimits({}, frozenset(), {2: 22})
     fabric = Fabric(
         rack.drivers, rack.wiring, rack.ports, rack.journal, rack.log, rack, {"ocs": resting}

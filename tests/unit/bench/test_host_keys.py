@@ -48,7 +48,7 @@ def log_in(lab):
     ssh.run("h0", lab.hosts["h0"].ssh, "true", Deadline.after(20)).close()
 
 
-def test_an_unknown_key_is_refused_until_it_was_accepted(home, lab):
+def test_an_unknown_ssh_host_key_is_refused_until_it_is_accepted(home, lab):
     with pytest.raises(HostError, match=r"its key is unknown.*`testbed doctor --accept-host-keys`"):
         log_in(lab)
     key = shown_keys(lab)["h0"]
@@ -58,12 +58,12 @@ def test_an_unknown_key_is_refused_until_it_was_accepted(home, lab):
     log_in(lab)
 
 
-def test_showing_a_key_does_not_accept_it(home, lab):
+def test_showing_an_ssh_host_key_does_not_accept_it(home, lab):
     shown_keys(lab)
     assert not (home / ".ssh" / "known_hosts").exists()
 
 
-def test_accepted_keys_are_appended_to_the_users_file(home, lab):
+def test_accepted_host_keys_are_appended_to_the_users_known_hosts_file(home, lab):
     known = home / ".ssh" / "known_hosts"
     accept([shown_keys(lab)["h0"]])
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
@@ -73,7 +73,7 @@ def test_accepted_keys_are_appended_to_the_users_file(home, lab):
     log_in(lab)
 
 
-def test_the_file_is_the_one_that_the_users_ssh_configuration_names(home, lab):
+def test_the_known_hosts_file_is_that_of_the_users_ssh_configuration(home, lab):
     (home / ".ssh" / "config").write_text("Host *\n  UserKnownHostsFile ~/.ssh/lab_hosts\n")
     accept([shown_keys(lab)["h0"]])
     assert (home / ".ssh" / "lab_hosts").exists() and not (home / ".ssh" / "known_hosts").exists()
@@ -87,7 +87,7 @@ def change_the_key(home, lab):
     return name
 
 
-def test_a_changed_key_is_refused_and_cannot_be_accepted(home, lab, lab_file, capsys):
+def test_a_changed_ssh_host_key_is_refused_and_cannot_be_accepted(home, lab, lab_file, capsys):
     name = change_the_key(home, lab)
     with pytest.raises(HostError, match=r"its key has CHANGED.*ssh-keygen -R"):
         log_in(lab)
@@ -98,7 +98,7 @@ def test_a_changed_key_is_refused_and_cannot_be_accepted(home, lab, lab_file, ca
         log_in(lab)
 
 
-def test_the_command_shows_fingerprints_and_accepts_what_is_new(home, lab, lab_file, capsys):
+def test_doctor_shows_host_key_fingerprints_and_accepts_new_ones(home, lab, lab_file, capsys):
     assert testbed.cli.run(["doctor", str(lab_file), "--accept-host-keys"]) == 0
     said = capsys.readouterr()
     assert "ok   h0: ssh-ed25519 SHA256:" in said.out and "unknown" in said.out
@@ -109,14 +109,14 @@ def test_the_command_shows_fingerprints_and_accepts_what_is_new(home, lab, lab_f
 
 
 @pytest.mark.parametrize("answer", [False, True])
-def test_at_a_terminal_the_user_is_asked_to_accept_a_key(home, lab, lab_file, monkeypatch, answer):
+def test_at_a_terminal_the_user_is_asked_before_a_host_key_is_accepted(home, lab, lab_file, monkeypatch, answer):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, err: answer)
     assert testbed.cli.run(["doctor", str(lab_file), "--accept-host-keys"]) == (0 if answer else 4)
     assert (home / ".ssh" / "known_hosts").exists() == answer
 
 
-def test_a_host_that_does_not_answer_is_a_finding(home, tmp_path, capsys):
+def test_a_host_that_does_not_show_a_key_is_reported(home, tmp_path, capsys):
     (tmp_path / "lab.yaml").write_text(LAB.format(port=1))
     assert testbed.cli.run(["doctor", str(tmp_path / "lab.yaml"), "--accept-host-keys"]) == 4
     assert "FAIL h0: it showed no key: " in capsys.readouterr().out

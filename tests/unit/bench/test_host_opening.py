@@ -44,7 +44,7 @@ def instead_of_python(spec, tmp_path, script):
     return spec.model_copy(update={"python": str(python)})
 
 
-def test_a_host_whose_shell_hangs_costs_only_its_deadline(spec, tmp_path):
+def test_opening_a_host_whose_shell_hangs_ends_at_the_deadline(spec, tmp_path):
     deaf = instead_of_python(spec, tmp_path, "exec sed d")
     with pytest.raises(HostTimeout, match="no answer to 'hello' in time"):
         BenchHost("h0", deaf, lambda *_: None, Deadline.after(1.0))
@@ -63,7 +63,7 @@ def test_opening_a_host_read_only_starts_no_program(spec):
     host.clean_up(soon())
 
 
-def test_a_host_that_reads_no_input_loses_its_connection(ssh_host, monkeypatch):
+def test_the_connection_to_a_host_that_reads_no_input_is_closed(ssh_host, monkeypatch):
     """Whoever sends would wait for ever else, with the lock that everybody who sends needs."""
     monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
     with ssh_host.at_home():
@@ -90,7 +90,7 @@ def behind(ssh_host):
     config.unlink()
 
 
-def test_data_through_a_jump_host_is_sent_at_once_and_its_connection_ends_with_ours(behind):
+def test_data_through_a_jump_host_is_sent_at_once_and_both_connections_close_together(behind):
     channel = ssh.run("h0", behind("127.0.0.1"), "exec cat", soon())
     channel.send(b"hello")
     assert channel.receive() == b"hello"

@@ -62,7 +62,7 @@ def test_a_move_shown_late_is_reverted_as_a_whole(box):
     assert truth(box) == {1: 7}
 
 
-def test_a_switch_with_prompt_read_back_is_not_waited_for(box):
+def test_a_rollback_does_not_wait_for_a_switch_with_prompt_read_back(box):
     change(box, {1: 7})
     began = box.time.now()
     box.far_end.fault("stuck", port=2, count=1)
@@ -81,7 +81,7 @@ class BusyTime(VirtualTime):
         return self.time
 
 
-def test_a_busy_machine_has_time_to_see_that_a_change_is_rolled_back():
+def test_a_rollback_on_a_busy_machine_has_enough_time_to_be_verified():
     box = Box("ocs", BusyTime(), PORTS, EVERY_PORT)
     box.crossbar.adopt({}, box.soon())
     change(box, {1: 7})
@@ -91,7 +91,7 @@ def test_a_busy_machine_has_time_to_see_that_a_change_is_rolled_back():
     assert truth(box) == {1: 7}
 
 
-def test_a_change_refused_as_a_whole_is_not_waited_for(box):
+def test_a_rollback_does_not_wait_after_a_change_refused_as_a_whole(box):
     box.far_end.fault("error", command="ADD", count=1)
     with pytest.raises(InstrumentError, match="Execution error; the change was rolled back"):
         change(box, {1: 7})
@@ -99,7 +99,7 @@ def test_a_change_refused_as_a_whole_is_not_waited_for(box):
 
 
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
-def test_circuits_of_a_killed_run_are_removed_although_not_shown_yet(box, lag):
+def test_recover_removes_circuits_of_a_killed_run_that_the_read_back_shows_late(box, lag):
     box.say("ADD (@1),(@7)")
     box.far_end.fault("lag", delay=lag)
     clock = WallTime(box.time.now, box.time.advance)
@@ -109,7 +109,7 @@ def test_circuits_of_a_killed_run_are_removed_although_not_shown_yet(box, lag):
     assert truth(box) == {}
 
 
-def test_a_switch_that_never_settles_is_not_called_rolled_back(box):
+def test_a_switch_whose_read_back_never_settles_is_not_reported_as_rolled_back(box):
     change(box, {1: 7})
     move = PlannedChange(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
     box.far_end.fault("flap", delay=1000.0)

@@ -198,6 +198,6 @@ def test_a_serial_line_is_one_resource_under_any_link_to_it(tmp_path):
     assert needs(labs[0], ["h0"]) == needs(labs[1], ["h0"])
 
 
-def test_addresses_shared_by_many_hosts_identify_none():
+def test_hardware_addresses_shared_by_many_hosts_identify_no_host():
     told = ["0C:42:A1:00:00:01", "00:00:00:00:00:00", "", "52:54:00:12:34:56"]
     assert of_hardware(told) == {"hardware 0c:42:a1:00:00:01"}

@@ -108,7 +108,7 @@ def test_light_that_cannot_be_measured_for_a_while_is_noted_once(bench):
     assert bench.stops == []
 
 
-def test_where_no_receiver_has_a_limit_nothing_is_measured(tmp_path):
+def test_no_power_is_measured_where_no_receiver_has_a_limit(tmp_path):
     rack = Rack(tmp_path, limits={"ocs": LightLimits(launch={2: 9.0})}, monitors=True)
     rack.fabric.adopt(frozenset(), soon())
     opened = sum("PMON" in line for line, _ in rack.sent)

@@ -78,7 +78,7 @@ def line():
     link.close()
 
 
-def test_a_reply_carries_the_instants_between_which_it_was_given(line):
+def test_a_reply_has_the_interval_in_which_the_agent_answered(line):
     link, _, far = line
     future = link.post("clock", what="time")
     question = far.question()
@@ -113,7 +113,7 @@ def test_many_threads_can_send_requests_at_once(line):
     assert found == list(range(100))
 
 
-def test_a_refusal_raises_an_error_with_the_message_of_the_agent(line):
+def test_a_refused_request_raises_an_error_with_the_message_of_the_agent(line):
     link, _, far = line
     future = link.post("start")
     far.say(re=far.question()["id"], error="OSError: no memory")
@@ -178,7 +178,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
         (encode({"re": 99, "ok": {}}), "question 99, which is not open"),
     ],
 )
-def test_an_agent_that_sends_garbage_is_lost_and_disconnected(line, noise, reason):
+def test_an_agent_that_sends_garbage_is_reported_lost_and_disconnected(line, noise, reason):
     link, events, far = line
     future = link.post("alive")
     number = far.question()["id"]
@@ -190,7 +190,7 @@ def test_an_agent_that_sends_garbage_is_lost_and_disconnected(line, noise, reaso
     assert far.is_hung_up_on()
 
 
-def test_an_agent_that_is_silent_for_too_long_is_lost(line):
+def test_an_agent_silent_for_too_long_is_reported_lost(line):
     link, events, far = line
     future = link.post("start")
     link.keep_alive(0.1)
@@ -201,7 +201,7 @@ def test_an_agent_that_is_silent_for_too_long_is_lost(line):
     assert said == {"start", "alive"}
 
 
-def test_an_agent_that_replies_is_not_lost(line):
+def test_an_agent_that_replies_is_not_reported_lost(line):
     link, events, far = line
     answered = threading.Event()
 

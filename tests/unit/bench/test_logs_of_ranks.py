@@ -51,7 +51,7 @@ def complain(bench, events, count):
     events.wait_for("exit", count)
 
 
-def test_every_line_is_in_the_log_of_its_host_and_not_an_event(bench, events, run):
+def test_every_line_that_a_rank_prints_is_in_the_log_of_its_host_and_no_event(bench, events, run):
     complain(bench, events, 1)
     lines = (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines()
     assert lines[0] == "Traceback (most recent call last):"
@@ -61,7 +61,7 @@ def test_every_line_is_in_the_log_of_its_host_and_not_an_event(bench, events, ru
     assert (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines() == lines * 2
 
 
-def test_a_secret_in_a_line_is_masked(bench, events, run):
+def test_a_secret_in_a_line_that_a_rank_prints_is_masked(bench, events, run):
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
     nonsense = {"kind": "A_TOKEN=planted"}

@@ -88,7 +88,7 @@ def hand(tmp_path):
     rig.close()
 
 
-def test_a_circuit_is_made_verified_and_removed(hand):
+def test_a_manual_circuit_is_made_verified_and_removed(hand):
     moved = hand.connect("4", "11")
     assert moved.applied.state == {4: 11}
     assert moved.applied.read_back <= moved.verified.steady
@@ -167,7 +167,7 @@ def test_the_undo_is_on_the_disk_before_the_switch_is_commanded(hand):
     assert open_entries(hand.last.journal) == []
 
 
-def test_a_switch_may_take_as_long_as_its_card_states(tmp_path):
+def test_a_manual_change_waits_for_the_settle_time_on_the_card(tmp_path):
     text = LAB.replace("    keep_alive", "    monitors: true\n    keep_alive")
     rig = HandRig(tmp_path, text, "twin: {cards: {ocs: polatis-6000}}\n", monitors=True)
     try:
@@ -262,7 +262,7 @@ def test_manual_changes_respect_the_power_limits_of_receivers(hand):
         hand.disconnect("4", "12")
 
 
-def test_several_circuits_are_named_in_one_command(hand):
+def test_several_circuits_are_changed_by_one_manual_command(hand):
     lab = hand.lab
     found = parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "12"])
     assert {(cross.ingress, cross.egress) for cross in found} == {(4, 11), (5, 12)}

@@ -108,5 +108,5 @@ def test_no_receiver_is_destroyed_by_a_permitted_change(lab, acts):
 @pytest.mark.soak
 @settings(max_examples=MANY, deadline=None)
 @given(labs(), acts)
-def test_no_receiver_is_destroyed_in_many_labs(lab, acts):
+def test_no_receiver_is_destroyed_by_a_permitted_change_in_many_labs(lab, acts):
     play(lab, acts)

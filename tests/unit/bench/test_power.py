@@ -77,7 +77,7 @@ def test_the_undo_of_a_power_cut_is_journalled_before_the_cut(rig):
     assert rig.power.dark_hosts == ("h1",)
 
 
-def test_restored_power_is_settled_in_the_journal(rig):
+def test_restoring_power_closes_the_undo_in_the_journal(rig):
     rig.power.cut("h1", soon())
     rig.power.restore("h1", soon())
     assert rig.powered["2"]
@@ -110,7 +110,7 @@ def test_a_host_without_a_power_unit_is_named_with_what_to_do(rig):
         rig.power.cut("h9", soon())
 
 
-def test_a_refused_power_cut_stays_in_the_journal(rig):
+def test_the_undo_of_a_refused_power_cut_stays_in_the_journal(rig):
     rig.far_end.fault("error", port="2")
     with pytest.raises(InstrumentError):
         rig.power.cut("h1", soon())
@@ -120,7 +120,7 @@ def test_a_refused_power_cut_stays_in_the_journal(rig):
     assert rig.undone() == []
 
 
-def test_an_outlet_that_stays_off_is_unsafe_and_stays_in_the_journal(rig):
+def test_an_outlet_that_stays_off_raises_unsafe_and_its_undo_stays_open(rig):
     rig.power.cut("h1", soon())
     rig.far_end.fault("stuck", port="2")
     with pytest.raises(UnsafeError, match=r"outlet pdu\.2 of h1"):
@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_host_without_power(rig, full_disk):
     assert rig.powered == {"1": True, "2": True, "3": True}
 
 
-def test_an_unreachable_power_unit_is_unsafe(rig):
+def test_an_unreachable_power_unit_raises_unsafe_when_restored(rig):
     rig.power.cut("h1", soon())
     rig.wire.close()
     with pytest.raises(UnsafeError, match="is still off"):

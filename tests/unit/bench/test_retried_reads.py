@@ -31,7 +31,7 @@ def far_end():
     scheduler.close()
 
 
-def test_a_repeated_read_is_in_the_record(far_end, tmp_path):
+def test_a_repeated_read_of_an_instrument_is_logged(far_end, tmp_path):
     run = RunDirectory.create(tmp_path, "small")
     with (
         closing(serve_tcp(far_end)) as wire,

@@ -87,7 +87,7 @@ def test_unrestored_changes_are_reported_after_any_signals(tmp_path, moments):
 
 
 @pytest.mark.parametrize("moment", [NUMBERS, PAGE])
-def test_a_second_signal_is_acknowledged_and_the_page_is_printed(ended, moment):
+def test_a_second_signal_after_a_run_is_acknowledged_and_the_last_page_printed(ended, moment):
     lines, err, _ = told(ended, 1, moment)
     assert lines[1] == "reason  ended by SIGINT"
     assert "stopping: computing the numbers; another signal leaves at once" in err
@@ -99,20 +99,20 @@ def test_after_a_second_signal_before_the_page_no_figures_are_drawn(ended):
     assert not is_drawn
 
 
-def test_after_two_signals_during_the_run_no_figures_are_drawn(ended):
+def test_after_two_signals_during_a_run_its_figures_are_not_drawn(ended):
     lines, _, is_drawn = told(ended, 2)
     assert lines[3] == f"next    testbed report {ended.path}"
     assert not is_drawn
 
 
-def test_a_second_signal_after_the_page_exits_and_reports_what_is_missing(ended):
+def test_a_second_signal_after_the_last_page_exits_and_names_the_missing_figures(ended):
     lines, err, is_drawn = told(ended, 1, FIGURES)
     assert lines[3].endswith("report.html")
     assert f"report.html was not drawn; type: testbed report {ended.path}" in err
     assert not is_drawn
 
 
-def test_after_a_first_signal_after_the_page_the_figures_are_finished(ended):
+def test_a_first_signal_after_the_last_page_lets_the_figures_finish(ended):
     lines, _, is_drawn = told(ended, 0, FIGURES)
     assert lines[3].endswith("report.html")
     assert is_drawn

@@ -23,7 +23,7 @@ def test_two_cards_are_compared_as_text_and_as_json(capsys):
     assert "light" in rows
 
 
-def test_a_card_does_not_differ_from_itself(capsys):
+def test_a_characterisation_card_does_not_differ_from_itself(capsys):
     assert command_line(["compare", PIEZO, PIEZO, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 

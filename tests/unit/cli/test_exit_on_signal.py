@@ -129,7 +129,7 @@ def test_signals_end_a_command_whose_output_is_not_read(numbers):
     assert command.end_unread() in [128 + number for number in numbers]
 
 
-def test_a_section_that_must_complete_is_finished_before_the_exit():
+def test_code_that_defers_signals_is_finished_before_the_exit():
     command = Command(CRITICAL)
     command.signal(signal.SIGTERM)
     command.signal(signal.SIGINT)
@@ -137,7 +137,7 @@ def test_a_section_that_must_complete_is_finished_before_the_exit():
     assert out == "finished\n" and code in (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
-def test_a_section_that_has_not_begun_is_not_started_after_a_signal():
+def test_code_that_defers_signals_is_not_started_after_a_signal():
     command = Command(NOT_YET_CRITICAL)
     command.signal(signal.SIGINT)
     assert command.end() == (130, "", "testbed: ended by SIGINT\nnothing was changed\n")

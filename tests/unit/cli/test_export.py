@@ -82,7 +82,7 @@ def test_the_metric_of_a_program_has_the_unit_that_its_run_says(tmp_path, capsys
     assert (row["name"], row["value"], row["unit"]) == ("score", "98.2", "%")
 
 
-def test_several_runs_are_one_table(tmp_path, capsys):
+def test_several_runs_are_exported_as_one_table(tmp_path, capsys):
     runs = [records.ended(tmp_path, name, trials=TRIALS) for name in "ab"]
     ends = [run.id[-6:] for run in runs]
     rows = exported(capsys, *ends, "--results", str(tmp_path))
@@ -114,13 +114,13 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "x").exists()
 
 
-def test_two_formats_at_once_are_refused(tmp_path, capsys):
+def test_exporting_csv_and_parquet_at_once_is_refused(tmp_path, capsys):
     run = records.ended(tmp_path, trials=TRIALS)
     assert command_line(["export", str(run.path), "--csv", "--parquet", "x"]) == 2
 
 
 @pytest.mark.parametrize("trials", [[{}], [1], 7, [{**TRIALS[0], "values": [1]}]])
-def test_a_damaged_summary_is_one_sentence(tmp_path, capsys, trials):
+def test_a_damaged_summary_is_reported_in_one_sentence(tmp_path, capsys, trials):
     run = records.ended(tmp_path)
     run.write_json("summary.json", {"trials": trials})
     assert command_line(["export", str(run.path)]) == 2

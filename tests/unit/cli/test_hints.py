@@ -96,7 +96,7 @@ def parse(command: str) -> typer.Context:
 CONTEXTS = ({"lab": "rack"}, {"twin": "mine"}, {"lab": "rack", "twin": "new"})
 
 
-def test_every_hint_can_be_typed_as_it_stands():
+def test_every_command_in_a_hint_is_a_valid_command_line():
     for context in CONTEXTS:
         clear_context()
         set_context(**context)
@@ -125,7 +125,7 @@ def examples() -> list[str]:
 
 
 @pytest.mark.parametrize("example", examples())
-def test_every_example_of_a_help_page_can_be_typed_as_it_stands(example):
+def test_every_example_of_a_help_page_is_a_valid_command_line(example):
     context = parse(example)
     if example.split()[1] in NEEDS_A_LAB:
         assert context.params["lab"] or context.params["twin"], example

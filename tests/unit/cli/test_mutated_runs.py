@@ -223,7 +223,7 @@ def asked(browser: str, pages: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.soak
-def test_the_browser_check_detects_planted_scripts():
+def test_the_check_for_scripts_in_reports_detects_planted_scripts():
     """Show that the test above can fail: what is planted does run where it is not spelled out."""
     browser = found_browser()
     ran = [n for n, text in enumerate(SCRIPTS) if asked(browser, {"a.html": f"<p>{text}</p>"})]

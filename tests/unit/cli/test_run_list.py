@@ -22,7 +22,7 @@ def metric(median, better="lower"):
     return {RECOVERY: {"unit": "s", "better": better, "n": 9, "median": median}}
 
 
-def test_a_run_killed_before_it_wrote_anything_does_not_hide_the_others(tmp_path, capsys):
+def test_list_runs_shows_other_runs_beside_one_killed_before_it_wrote_a_file(tmp_path, capsys):
     killed, unfinished, ended = (RunDirectory.create(tmp_path, name) for name in "abc")
     for run in (unfinished, ended):
         run.write_json("run.json", {"run": run.id, "label": "measured-twin"})
@@ -31,7 +31,7 @@ def test_a_run_killed_before_it_wrote_anything_does_not_hide_the_others(tmp_path
     assert rows == {killed.id: "unreadable", unfinished.id: "unfinished", ended.id: "passed"}
 
 
-def test_the_state_of_a_run_without_a_summary_is_shown(tmp_path, capsys):
+def test_list_runs_shows_the_state_of_a_run_without_a_summary(tmp_path, capsys):
     records.owing(tmp_path)
     records.recovered(tmp_path)
     going_on = Journal(records.made(tmp_path, "going").journal)
@@ -45,7 +45,7 @@ def test_the_state_of_a_run_without_a_summary_is_shown(tmp_path, capsys):
     assert rows["killed"]["reason"] == f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
 
 
-def test_open_undos_are_shown_beside_a_summary(tmp_path, capsys):
+def test_list_runs_shows_open_undos_beside_a_summary(tmp_path, capsys):
     for run in (records.owing(tmp_path), records.recovered(tmp_path)):
         run.write_json("summary.json", {"outcome": "aborted", "reason": "ended by SIGINT"})
     rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
@@ -56,7 +56,7 @@ def test_open_undos_are_shown_beside_a_summary(tmp_path, capsys):
     assert rows["mended"]["reason"].startswith("aborted: ended by SIGINT; all that it had changed")
 
 
-def test_a_table_has_headings_lab_date_and_overrides(tmp_path, capsys):
+def test_the_table_of_runs_has_headings_labs_dates_and_overrides(tmp_path, capsys):
     run = records.ended(tmp_path, overrides=["lab.twin.rate=1 Gbit/s"], metrics=metric(0.0321))
     options = ["--results", str(tmp_path), "--metric", RECOVERY]
     assert command_line(["list", "runs", *options]) == 0
@@ -76,7 +76,7 @@ def test_a_table_has_headings_lab_date_and_overrides(tmp_path, capsys):
         assert row[headings.index(column) :].startswith(cell), column
 
 
-def test_runs_of_one_experiment_and_the_last_of_them(tmp_path, capsys):
+def test_list_runs_can_select_one_experiment_and_the_newest_runs(tmp_path, capsys):
     for name in ("a", "b", "a", "a"):
         records.ended(tmp_path, name)
     every = listed(tmp_path, capsys, "--experiment", "a")
@@ -150,7 +150,7 @@ def test_a_manual_change_has_its_own_report(tmp_path, capsys):
 @pytest.mark.parametrize(
     "metrics", [{RECOVERY: 1}, {RECOVERY: {"median": "x", "unit": "s"}}, [1], {RECOVERY: {}}]
 )
-def test_a_damaged_metric_is_shown_as_absent(tmp_path, capsys, metrics):
+def test_list_runs_shows_a_damaged_metric_as_absent(tmp_path, capsys, metrics):
     records.ended(tmp_path, metrics=metrics)
     records.ended(tmp_path, metrics=metric(0.1))
     rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "9")

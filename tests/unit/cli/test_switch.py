@@ -129,7 +129,7 @@ def test_a_port_outside_the_lab_is_refused_before_the_switch_is_queried(box):
     assert "port 17 is not one of those" in box.say("connect", "1", "17", code=2).err
 
 
-def test_watch_shows_changes_of_others_and_survives_a_silent_switch(box):
+def test_switch_watch_shows_changes_of_others_and_continues_after_a_silent_switch(box):
     box.say("connect", "1", "10")
     watch = box.start("watch", "--json")
     assert next_news(watch) == ("+", 1, 10)
@@ -147,7 +147,7 @@ def next_news(watch):
     return row["news"][0], row["ingress"], row["egress"]
 
 
-def test_watch_ends_when_its_output_is_closed(box):
+def test_switch_watch_ends_when_its_output_is_closed(box):
     box.say("connect", "1", "10")
     watch = box.start("watch")
     assert watch.stdout.readline().endswith("steady\n")
@@ -156,7 +156,7 @@ def test_watch_ends_when_its_output_is_closed(box):
     assert watch.wait(30) == 0
 
 
-def test_watch_fails_when_the_switch_is_silent_at_its_end(box):
+def test_switch_watch_fails_when_the_switch_is_silent_at_its_end(box):
     box.say("connect", "1", "10")
     watch = box.start("watch", "--seconds", "1")
     assert watch.stdout.readline()

@@ -55,11 +55,11 @@ def test_a_round_takes_as_long_as_its_largest_message() -> None:
     assert cost(schedule, 11, Links(10, 1)).total == 10 + 8  # chunks of 4, 4 and 3 bytes
 
 
-def test_an_empty_chunk_still_costs_its_latency() -> None:
+def test_a_message_with_an_empty_chunk_still_costs_the_latency() -> None:
     assert cost(one([Send(0, 1, 2, "copy")], chunks=3), 2, Links(10, 1)).total == 10
 
 
-def test_only_a_change_of_circuits_is_paid_for() -> None:
+def test_a_schedule_costs_the_switch_time_only_when_circuits_change() -> None:
     links = Links(0, 0, reconfiguration=1)
     same = [Send(0, 1, 0, "copy")], [Send(1, 0, 0, "copy")]
     assert cost(one(*same), 1, links).reconfigurations == 1
@@ -84,7 +84,7 @@ def test_all_to_all_changes_circuits_for_every_matching() -> None:
     assert cost(all_to_all(8), 1, Links(0, 0, reconfiguration=1)).reconfigurations == 7
 
 
-def test_a_delay_hides_the_rounds_before_the_straggler() -> None:
+def test_the_rounds_before_the_stragglers_arrival_are_hidden_by_its_delay() -> None:
     schedule = stragglar(8)
     at_once, later = cost(schedule, 7, BYTES), cost(schedule, 7, BYTES, {7: 100.0})
     assert at_once.early == later.early == 6
@@ -104,14 +104,14 @@ def test_an_unexpected_late_rank_delays_the_whole_schedule() -> None:
     assert cost(schedule, 7, BYTES, {0: 100.0}).total == 115
 
 
-def test_a_late_rank_outside_the_schedule_is_waited_for() -> None:
+def test_a_schedule_ends_after_a_late_rank_that_has_no_part_in_it() -> None:
     assert cost(one([Send(0, 1, 0, "copy")]), 1, BYTES, {3: 10.0}).total == 10
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(st.sampled_from([2, 4, 8, 16]), sizes, st.floats(0, 2), st.floats(0, 2))
 @settings(max_examples=15)
-def test_more_delay_never_makes_it_shorter_nor_more_exposed(
+def test_a_longer_delay_never_shortens_the_total_nor_lengthens_the_exposed_time(
     algorithm: Algorithm, ranks: int, size: int, one: float, other: float
 ) -> None:
     schedule = all_reduce(algorithm, ranks)
@@ -123,7 +123,7 @@ def test_more_delay_never_makes_it_shorter_nor_more_exposed(
 
 @given(st.sampled_from([4, 6, 8, 16, 32]), st.integers(10**3, 10**9), st.sampled_from(ALGORITHMS))
 @settings(max_examples=40)
-def test_at_the_critical_delay_both_take_the_same(ranks: int, size: int, other: Algorithm) -> None:
+def test_at_the_critical_delay_both_schedules_take_the_same_time(ranks: int, size: int, other: Algorithm) -> None:
     schedule, rival = stragglar(ranks), all_reduce(other, ranks)
     delay = critical_delay(schedule, rival, size, TWIN)
     late = {ranks - 1: delay}
@@ -201,7 +201,7 @@ def test_an_invalid_delay_is_refused(
 
 
 @pytest.mark.parametrize("price", [cost, seconds_at_own_pace])
-def test_a_round_without_sends_and_a_size_below_nothing_are_refused(
+def test_a_round_without_sends_and_a_negative_size_are_refused(
     price: Callable[..., object],
 ) -> None:
     with pytest.raises(ValueError, match="made has a round in which no rank sends anything"):
@@ -211,7 +211,7 @@ def test_a_round_without_sends_and_a_size_below_nothing_are_refused(
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 7, 8])
-def test_an_all_to_all_is_priced_by_what_each_rank_has(ranks: int) -> None:
+def test_the_cost_of_an_all_to_all_is_computed_from_the_bytes_of_each_rank(ranks: int) -> None:
     """Each rank sends n - 1 of its n parts, one a round."""
     schedule = all_to_all(ranks)
     assert cost(schedule, ranks * 5, BYTES).total == 5 * len(schedule.rounds)
@@ -225,7 +225,7 @@ def test_an_all_to_all_is_priced_by_what_each_rank_has(ranks: int) -> None:
 @pytest.mark.parametrize(
     ("ranks", "expected"), [(4, 1.333), (8, 1.286), (16, 1.2), (32, 1.129), (64, 1.079)]
 )
-def test_bytes_per_rank_are_those_of_the_table(ranks: int, expected: float) -> None:
+def test_bytes_sent_per_rank_equal_the_published_table(ranks: int, expected: float) -> None:
     size = ranks * (ranks - 1) * 8
     schedule = stragglar(ranks)
     late = cost(schedule, size, BYTES, {ranks - 1: 1e9}).exposed / size
@@ -266,7 +266,7 @@ def over_ring(algorithm: Algorithm, ranks: int) -> float:
 
 @pytest.mark.parametrize("algorithm", CURVES)
 @pytest.mark.parametrize("ranks", SCALING)
-def test_s8_the_three_curves_of_the_scaling_figure(algorithm: Algorithm, ranks: int) -> None:
+def test_s8_modelled_times_equal_the_three_curves_of_the_scaling_figure(algorithm: Algorithm, ranks: int) -> None:
     ratio, theirs = over_ring(algorithm, ranks), CURVES[algorithm][ranks]
     print(f"{algorithm}, n = {ranks}: {ratio:.4f}, the authors {theirs}")
     assert ratio == pytest.approx(theirs, abs=6e-4 if algorithm == "stragglar" else 6e-5)
@@ -298,7 +298,7 @@ def test_s8_between_powers_of_two_both_are_faster_than_published(
 
 
 @pytest.mark.parametrize("ranks", [*range(2, 70), 96, 127, 129, 192, 255, 257])
-def test_halving_doubling_costs_what_its_closed_form_says(ranks: int) -> None:
+def test_the_cost_of_halving_doubling_equals_its_closed_form(ranks: int) -> None:
     power = 1 << (ranks.bit_length() - 1)
     size, links = 64 * power, Links(3.0, 1.0)
     rounds = (ranks - 1).bit_length()
@@ -312,7 +312,7 @@ def test_halving_doubling_costs_what_its_closed_form_says(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [*range(2, 70), 96, 127, 129, 192, 255, 257])
-def test_ring_and_direct_cost_what_their_closed_forms_say(ranks: int) -> None:
+def test_the_costs_of_ring_and_direct_equal_their_closed_forms(ranks: int) -> None:
     size, links = ranks * (ranks - 1), Links(3.0, 1.0)
     around = 2 * (ranks - 1) * (3 + size / ranks)
     assert cost(ring(ranks), size, links).total == pytest.approx(around)
@@ -342,7 +342,7 @@ def test_the_critical_delay_shrinks_with_scale(ranks: int, delay: float, relativ
 
 
 @pytest.mark.parametrize(("ranks", "delay"), [(8, 0.88e-3), (256, 0.09e-3)])
-def test_the_critical_delay_on_the_authors_links(ranks: int, delay: float) -> None:
+def test_the_critical_delay_on_the_links_of_the_paper_equals_theirs(ranks: int, delay: float) -> None:
     critical = critical_delay(stragglar(ranks), ring(ranks), GIB, PAPER)
     print(f"n = {ranks}: {critical * 1e3:.3f} ms, papers.md {delay * 1e3:.2f} ms")
     assert critical == pytest.approx(delay, abs=0.6e-5)
@@ -351,7 +351,7 @@ def test_the_critical_delay_on_the_authors_links(ranks: int, delay: float) -> No
 @pytest.mark.parametrize(
     ("delay", "expected"), [(0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
 )
-def test_s4_the_sweep_of_delays_on_the_twin(delay: float, expected: float) -> None:
+def test_s4_the_modelled_speed_up_at_each_delay_equals_the_expected_one(delay: float, expected: float) -> None:
     ratio = speed_up(stragglar(8), ring(8), 7 << 20, TWIN, {7: delay})
     print(f"d = {delay} s: {ratio:.3f}, papers.md {expected}")
     assert ratio == pytest.approx(expected, abs=0.01)
@@ -377,7 +377,7 @@ def test_s7_any_late_rank_costs_stragglar_no_more_than_no_late_rank(
     assert speed_up(stragglar(ranks), ring(ranks), size, TWIN, delays) >= at_once - 1e-9
 
 
-def test_s5_the_ideal_point() -> None:
+def test_s5_the_speed_up_of_stragglar_at_its_ideal_delay_is_that_of_the_paper() -> None:
     schedule, size = stragglar(8), 7 << 20
     ideal = cost(schedule, size, TWIN).early
     total = speed_up(schedule, ring(8), size, TWIN, {7: ideal})

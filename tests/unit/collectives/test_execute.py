@@ -19,7 +19,7 @@ EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])
 
 @given(EVEN, st.sampled_from(ALGORITHMS), st.integers(0, 60), st.integers(0, 15), st.randoms())
 @settings(max_examples=80)
-def test_an_all_reduce_is_exact_on_whole_numbers(ranks, algorithm, size, straggler, random) -> None:
+def test_integer_sums_and_maxima_are_exact_for_every_all_reduce(ranks, algorithm, size, straggler, random) -> None:
     schedule = all_reduce(algorithm, ranks, straggler % ranks)
     buffers = np.random.default_rng(random.randrange(2**32)).integers(-999, 999, (ranks, size))
     assert (execute(schedule, buffers) == buffers.sum(axis=0)).all()
@@ -30,7 +30,7 @@ def test_an_all_reduce_is_exact_on_whole_numbers(ranks, algorithm, size, straggl
 @pytest.mark.parametrize("ranks", [4, 6, 8])
 @pytest.mark.parametrize("size", [1, 1000, 1001])
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_floats_are_close_and_every_rank_has_the_same_bits(
+def test_sums_of_floats_are_close_and_every_rank_has_the_same_bits(
     algorithm, ranks, size, reduction
 ) -> None:
     buffers = np.random.default_rng(size).standard_normal((ranks, size)).astype(np.float32) + 3
@@ -78,7 +78,7 @@ def test_all_to_all_delivers_every_chunk_to_its_rank(ranks: int) -> None:
         assert received.tolist() == [100 * source + destination + 1 for source in range(ranks)]
 
 
-def test_a_broadcast_and_a_chain_carry_the_buffer_as_it_is() -> None:
+def test_a_broadcast_and_a_chain_deliver_the_buffer_unchanged() -> None:
     buffers = np.random.default_rng(2).standard_normal((6, 11))
     assert (execute(broadcast(6, 4), buffers) == buffers[4]).all()
     assert (execute(chain(6, 4), buffers)[5] == buffers[0]).all()

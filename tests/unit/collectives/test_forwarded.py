@@ -94,13 +94,13 @@ def test_messages_between_neighbours_are_not_forwarded() -> None:
     assert all(row[5:] == [None, None] for step in found.to_json()["rounds"] for row in step)
 
 
-def test_partners_at_two_hops_cost_their_round_twice() -> None:
+def test_forwarding_over_two_hops_costs_a_round_twice() -> None:
     found = forwarded(halving_doubling(4), around(4))
     assert len(found.rounds) == 6
     took = cost(found.as_sends(), 4000, Links(1.0, 1e-3))
     assert took.total == pytest.approx(6 + 2.5 * 4)
 
 
-def test_an_unreachable_rank_is_refused() -> None:
+def test_forwarding_to_an_unreachable_rank_is_refused() -> None:
     with pytest.raises(ValueError, match="no lit circuits lead from rank 0 to rank 2"):
         forwarded(halving_doubling(4), [(0, 1), (2, 3)])

@@ -28,7 +28,7 @@ def late_rounds(schedule: Schedule) -> int:
     [ring, reduce_scatter, all_gather, halving_doubling, folded_halving_doubling, all_to_all],
 )
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 32])
-def test_every_schedule_is_right_for_any_number_of_ranks(
+def test_every_schedule_is_verified_for_any_number_of_ranks(
     make: Callable[[int], Schedule], ranks: int
 ) -> None:
     verify(make(ranks))
@@ -44,7 +44,7 @@ def test_a_broadcast_takes_no_more_rounds_than_doublings(ranks: int, data: st.Da
 
 @given(st.integers(2, 20), st.integers(1, 20))
 @settings(max_examples=40)
-def test_a_chain_takes_a_round_for_each_hop_and_each_further_chunk(ranks: int, chunks: int) -> None:
+def test_a_chain_takes_one_round_for_each_hop_and_each_further_chunk(ranks: int, chunks: int) -> None:
     schedule = chain(ranks, chunks)
     verify(schedule)
     assert len(schedule.rounds) == ranks - 2 + chunks
@@ -66,7 +66,7 @@ def test_an_odd_number_has_no_perfect_matching() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8, 13, 16, 32])
 @pytest.mark.parametrize("straggler", [None, 0, 1])
-def test_direct_ends_in_rounds_of_the_whole_buffer(ranks: int, straggler: int | None) -> None:
+def test_the_direct_all_reduce_ends_with_rounds_of_the_whole_buffer(ranks: int, straggler: int | None) -> None:
     schedule = direct(ranks, straggler)
     verify(schedule)
     assert late_rounds(schedule) == (ranks - 1).bit_length()
@@ -84,7 +84,7 @@ def test_stragglar_of_a_power_of_two_takes_as_many_rounds_as_proved(exponent: in
 
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", [256, 512, 1024, 2048, 4096])
-def test_stragglar_of_large_powers_of_two(ranks: int) -> None:
+def test_stragglar_is_correct_for_large_powers_of_two(ranks: int) -> None:
     schedule = stragglar(ranks)
     verify(schedule)
     assert late_rounds(schedule) == ranks - 3 + ranks.bit_length()
@@ -93,7 +93,7 @@ def test_stragglar_of_large_powers_of_two(ranks: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", [512, 1024])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_all_reduce_of_many_ranks(algorithm: Algorithm, ranks: int) -> None:
+def test_every_all_reduce_is_correct_for_many_ranks(algorithm: Algorithm, ranks: int) -> None:
     verify(all_reduce(algorithm, ranks))
 
 
@@ -111,7 +111,7 @@ def test_any_rank_can_be_the_straggler(half: int, data: st.DataObject) -> None:
     )
 
 
-def test_four_ranks_follow_the_figure_of_the_paper() -> None:
+def test_stragglar_of_four_ranks_equals_the_figure_of_the_paper() -> None:
     late = [sorted(map(shown, step)) for step in stragglar(4).rounds[2:]]
     assert late == [
         ["0+3 c0", "3+0 c0"],

@@ -42,7 +42,7 @@ def test_no_rank_is_slower_than_with_synchronised_rounds(
     assert exposed == pytest.approx(total - delay)
 
 
-def test_a_rank_sends_its_first_message_while_others_are_a_round_ahead() -> None:
+def test_a_rank_may_send_in_a_later_round_while_others_are_in_an_earlier_one() -> None:
     steps = [[Send(0, 1, 0, "copy")], [Send(2, 3, 0, "copy"), Send(1, 0, 0, "copy")]]
     schedule = Schedule("by-hand", "chain", 4, 1, tuple(map(Round.of, steps)))
     assert seconds_at_own_pace(schedule, 1000, Links(0, 1.0)) == (2000, 2000)
@@ -50,7 +50,7 @@ def test_a_rank_sends_its_first_message_while_others_are_a_round_ahead() -> None
     assert seconds_at_own_pace(alone, 1000, Links(0, 1.0)) == (1000, 1000)
 
 
-def test_a_straggler_is_waited_for_only_by_changes_that_concern_it() -> None:
+def test_a_circuit_change_waits_for_the_straggler_only_if_it_has_a_part_in_it() -> None:
     """StragglAR of four: the first change is among the other three, who need not wait for it."""
     schedule, home = all_reduce("stragglar", 4), ring_joints(4)
     moves = changes(stages(schedule, home), home)

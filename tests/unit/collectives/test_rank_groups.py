@@ -15,7 +15,7 @@ meshes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(
 )
 
 
-def test_the_groups_of_a_mesh_of_three_dimensions():
+def test_groups_of_a_three_dimensional_mesh_equal_those_listed_by_hand():
     assert groups({"dp": 2, "pp": 2, "tp": 2}) == {
         "dp": ((0, 4), (1, 5), (2, 6), (3, 7)),
         "pp": ((0, 2), (1, 3), (4, 6), (5, 7)),
@@ -25,7 +25,7 @@ def test_the_groups_of_a_mesh_of_three_dimensions():
 
 @settings(max_examples=25)
 @given(meshes)
-def test_groups_are_those_of_a_device_mesh(mesh):
+def test_groups_of_ranks_equal_those_of_a_torch_device_mesh(mesh):
     """As `DeviceMesh._init_process_groups` has them, but in the order of their lowest ranks."""
     array = np.arange(prod(mesh.values())).reshape(tuple(mesh.values()))
     for axis, (dimension, found) in enumerate(groups(mesh).items()):
@@ -57,6 +57,6 @@ def test_ranks_are_in_one_group_just_when_all_other_coordinates_agree(mesh, data
         ({"dp": 2, "tp": 2}, ["ep"], "'ep' is none of the dimensions dp, tp"),
     ],
 )
-def test_what_is_no_mesh_is_refused(mesh, dimensions, reason):
+def test_a_mesh_without_dimensions_or_ranks_is_refused(mesh, dimensions, reason):
     with pytest.raises(ValueError, match=reason):
         groups_over(mesh, dimensions)

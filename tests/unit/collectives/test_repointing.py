@@ -25,7 +25,7 @@ def test_a_ring_is_four_circuits_and_each_rank_has_one_to_either_side() -> None:
     assert len(ring_joints(2)) == 2
 
 
-def test_a_ring_needs_no_change_on_a_ring() -> None:
+def test_a_ring_schedule_needs_no_circuit_change_on_a_ring() -> None:
     found = stages(ring(4), ring_joints(4))
     assert [(stage.first, stage.behind) for stage in found] == [(0, 6)]
     assert changes(found, ring_joints(4)) == ()
@@ -37,7 +37,7 @@ def test_halving_doubling_of_four_ranks_needs_one_change_as_two_ports_hold_all_i
     assert {pair_of(joint) for joint in found[0].circuits} == {(0, 1), (0, 2), (1, 3), (2, 3)}
 
 
-def test_with_one_port_every_change_of_partners_is_one_of_the_switch() -> None:
+def test_with_one_port_per_rank_every_new_partner_needs_a_circuit_change() -> None:
     found = stages(halving_doubling(8), (), ports=1)
     assert changes(found, ()) == (0, 1, 2, 4, 5)
 
@@ -73,12 +73,12 @@ def test_the_circuit_needed_again_last_is_removed_first() -> None:
     assert (0, 3) not in {pair_of(joint) for joint in first}
 
 
-def test_a_round_that_needs_more_ports_than_there_are_is_refused() -> None:
+def test_a_round_that_needs_more_ports_than_a_rank_has_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 0 needs more than 1 circuits at once"):
         stages(ring(4), (), ports=1)
 
 
-def test_every_change_that_is_planned_is_paid_for_once() -> None:
+def test_the_cost_counts_every_planned_circuit_change_once() -> None:
     schedule, links = halving_doubling(8), Links(1e-3, 1e-8, reconfiguration=0.5)
     dear, _ = seconds_at_own_pace(schedule, 1 << 20, links, changes=(0, 1, 2, 4, 5))
     free, _ = seconds_at_own_pace(schedule, 1 << 20, links)

@@ -21,7 +21,7 @@ from testbed.collectives.schedule import (
 from tests.unit.collectives.oracle import most_peers
 
 
-def test_a_ring_of_three_is_written_out() -> None:
+def test_the_sends_of_a_ring_of_three_equal_those_listed_by_hand() -> None:
     first, second, third, fourth = ring(3).rounds
     assert list(first) == [
         Send(0, 1, 2, "reduce"),
@@ -72,7 +72,7 @@ def test_chunks_cover_the_buffer_in_order_and_differ_by_one_at_most(size: int, c
 
 
 @pytest.mark.parametrize("schedule", [ring(5), reduce_scatter(4), all_gather(2)])
-def test_a_schedule_survives_json(schedule: Schedule) -> None:
+def test_a_schedule_reads_back_from_json_as_written(schedule: Schedule) -> None:
     there = json.loads(json.dumps(to_json(schedule)))
     assert from_json(there) == schedule
 
@@ -119,7 +119,7 @@ def test_an_unknown_collective_is_refused() -> None:
         ({"rounds": [[7]]}, "7 is no send among 4 ranks"),
     ],
 )
-def test_invalid_values_are_refused(changes: dict[str, object], error: str) -> None:
+def test_a_schedule_with_invalid_values_is_refused(changes: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         from_json(to_json(ring(4)) | changes)
 

@@ -29,7 +29,7 @@ def table() -> dict[int, list[str]]:
 
 
 @pytest.mark.parametrize("ranks", EVEN)
-def test_no_longer_than_the_authors_and_shorter_where_they_miss_the_bound(ranks: int) -> None:
+def test_stragglar_takes_no_more_rounds_than_the_authors_implementation(ranks: int) -> None:
     schedule = stragglar(ranks)
     verify(schedule)
     ours, bound = len(schedule.rounds) - schedule.early, fewest_rounds(ranks)
@@ -53,7 +53,7 @@ def test_the_documented_table_has_every_even_number_and_the_authors_counts() -> 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", range(4, 66, 2))
-def test_any_straggler_of_every_even_number(ranks: int) -> None:
+def test_stragglar_is_correct_for_any_straggler_of_every_even_number_of_ranks(ranks: int) -> None:
     last = stragglar(ranks)
     for straggler in (0, ranks // 2):
         schedule = stragglar(ranks, straggler)
@@ -62,5 +62,5 @@ def test_any_straggler_of_every_even_number(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [6, 12, 30])
-def test_the_same_ranks_give_the_same_schedule(ranks: int) -> None:
+def test_stragglar_gives_the_same_schedule_for_the_same_number_of_ranks(ranks: int) -> None:
     assert to_json(stragglar(ranks)) == to_json(stragglar(ranks))

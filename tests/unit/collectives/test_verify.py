@@ -64,7 +64,7 @@ def judge(schedule: Schedule, label: str, sends: oracle.Sends) -> bool:
 
 
 @pytest.mark.parametrize("schedule", SMALL, ids=name)
-def test_every_mutation_of_one_send_is_refused_or_harmless(schedule: Schedule) -> None:
+def test_every_schedule_with_one_mutated_send_is_refused_or_still_correct(schedule: Schedule) -> None:
     every = oracle.mutants(schedule)
     refused = sum(judge(schedule, label, sends) for label, sends in every)
     print(f"{name(schedule)}: {refused} of {len(every)} mutations refused, the rest harmless")
@@ -72,7 +72,7 @@ def test_every_mutation_of_one_send_is_refused_or_harmless(schedule: Schedule) -
 
 
 @pytest.mark.parametrize("schedule", LARGER, ids=name)
-def test_a_sample_of_mutations_is_refused_or_harmless(schedule: Schedule) -> None:
+def test_a_sample_of_mutated_schedules_is_refused_or_still_correct(schedule: Schedule) -> None:
     every = oracle.mutants(schedule)
     sample = random.Random(1).sample(every, 60)
     assert sum(judge(schedule, label, sends) for label, sends in sample) > 0.8 * len(sample)
@@ -80,13 +80,13 @@ def test_a_sample_of_mutations_is_refused_or_harmless(schedule: Schedule) -> Non
 
 @pytest.mark.soak
 @pytest.mark.parametrize("schedule", LARGER, ids=name)
-def test_every_mutation_of_larger_schedules_is_refused_or_harmless(schedule: Schedule) -> None:
+def test_every_mutation_of_larger_schedules_is_refused_or_still_correct(schedule: Schedule) -> None:
     every = oracle.mutants(schedule)
     assert sum(judge(schedule, label, sends) for label, sends in every) > 0.8 * len(every)
 
 
 @pytest.mark.parametrize("schedule", [*SMALL, *LARGER], ids=name)
-def test_leaving_out_any_send_is_detected(schedule: Schedule) -> None:
+def test_verification_detects_any_missing_send(schedule: Schedule) -> None:
     original = oracle.sends_of(schedule)
     assert oracle.is_right(schedule, original)
     for number, step in enumerate(original):
@@ -97,7 +97,7 @@ def test_leaving_out_any_send_is_detected(schedule: Schedule) -> None:
 
 
 @pytest.mark.parametrize("schedule", [*SMALL, *LARGER], ids=name)
-def test_fingerprints_refuse_a_send_that_is_left_out(schedule: Schedule) -> None:
+def test_verification_by_fingerprints_detects_a_missing_send(schedule: Schedule) -> None:
     assert not problems(schedule, exact=False)
     original = oracle.sends_of(schedule)
     for number, step in enumerate(original):
@@ -107,7 +107,7 @@ def test_fingerprints_refuse_a_send_that_is_left_out(schedule: Schedule) -> None
 
 
 @pytest.mark.parametrize("schedule", [stragglar(4), ring(3), direct(4)], ids=name)
-def test_fingerprints_accept_nothing_that_is_wrong(schedule: Schedule) -> None:
+def test_verification_by_fingerprints_accepts_no_wrong_schedule(schedule: Schedule) -> None:
     for label, sends in oracle.mutants(schedule):
         if not problems(oracle.with_sends(schedule, sends), exact=False):
             assert oracle.is_right(schedule, sends), label
@@ -149,7 +149,7 @@ def test_a_rank_that_receives_twice_in_a_round_conflicts() -> None:
     assert found == Problem("conflict", 0, "rank 0 receives 2 times")
 
 
-def test_adding_what_is_there_already_counts_double() -> None:
+def test_adding_a_contribution_twice_is_reported_as_double() -> None:
     found = only(of([Send(0, 1, 0, "reduce")], [Send(1, 0, 0, "reduce")]))
     assert found.trouble == "double"
     assert str(found) == (
@@ -157,17 +157,17 @@ def test_adding_what_is_there_already_counts_double() -> None:
     )
 
 
-def test_a_contribution_that_a_copy_throws_away_is_missing_in_the_end() -> None:
+def test_a_contribution_overwritten_by_a_copy_is_reported_missing_at_the_end() -> None:
     steps = [Send(0, 1, 0, "copy")], [Send(1, 2, 0, "reduce")]
     assert {found.trouble for found in problems(of(*steps))} == {"incomplete"}
 
 
-def test_a_copy_of_what_is_there_is_redundant() -> None:
+def test_a_copy_of_equal_data_is_reported_redundant() -> None:
     steps = [Send(0, 1, 0, "reduce")], [Send(1, 0, 0, "copy")], [Send(1, 0, 0, "copy")]
     assert only(of(*steps, ranks=2)).trouble == "redundant"
 
 
-def test_a_copy_of_less_than_is_there_is_redundant() -> None:
+def test_a_copy_of_a_part_of_the_receivers_data_is_reported_redundant() -> None:
     steps = [Send(0, 1, 0, "reduce")], [Send(0, 1, 0, "copy")]
     assert only(of(*steps, ranks=2)).trouble == "redundant"
 
@@ -185,7 +185,7 @@ def test_adding_to_an_empty_chunk_is_reported_missing() -> None:
     assert found.text == "rank 0 sends chunk 0 to rank 2, which has nothing to add it to"
 
 
-def test_a_round_reads_what_was_held_when_it_began() -> None:
+def test_sends_of_a_round_read_the_data_held_at_its_beginning() -> None:
     found = only(along([Send(0, 1, 0, "copy"), Send(1, 2, 0, "copy")]))
     assert found.text == "rank 1 sends chunk 0 to rank 2, which it does not hold"
 
@@ -214,7 +214,7 @@ def test_a_send_whose_data_is_never_used_is_reported() -> None:
         Send(0, 1, 0, "copy", 0),
     ],
 )
-def test_an_invalid_send_is_reported(send: Send) -> None:
+def test_verification_reports_an_invalid_send(send: Send) -> None:
     assert only(of([send])).trouble == "shape"
 
 
@@ -225,19 +225,19 @@ def test_the_error_of_verify_names_the_schedule_and_counts_the_problems() -> Non
     verify(stragglar(4))
 
 
-def test_a_schedule_that_does_not_expect_the_rank_that_it_names_is_refused() -> None:
+def test_a_schedule_that_uses_its_named_straggler_in_early_rounds_is_refused() -> None:
     found = problems(replace(ring(4), straggler=3))
     assert str(found[0]) == "in round 0, rank 3 takes part, which is expected last"
     assert found[0].trouble == "straggler"
     verify(replace(ring(2), straggler=1))
 
 
-def test_two_peers_of_a_rank_once_the_straggler_is_there_are_refused() -> None:
+def test_two_peers_of_a_rank_in_a_round_after_the_stragglers_arrival_are_refused() -> None:
     early = [Send(0, 1, 0, "reduce")], [Send(1, 2, 0, "reduce")]
     both = [Send(2, 3, 0, "reduce"), Send(3, 1, 0, "copy")]
     found = problems(replace(of(*early, both, ranks=4), straggler=3))
     assert [str(problem) for problem in found] == ["in round 2, rank 3 has 2 peers"]
 
 
-def test_a_round_without_sends_is_refused() -> None:
+def test_verification_refuses_a_round_without_sends() -> None:
     assert str(only(of([Send(0, 1, 0, "reduce")], []))) == "in round 1, no rank sends anything"

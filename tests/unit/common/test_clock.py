@@ -32,7 +32,7 @@ def test_the_wall_clock_is_a_label_in_utc_to_the_millisecond():
     assert abs((datetime.now(UTC) - datetime.fromisoformat(label)).total_seconds()) < 5
 
 
-def test_a_bounded_call_returns_what_the_call_returns_or_raises():
+def test_a_bounded_call_returns_the_result_or_raises_the_error_of_the_call():
     assert bounded(lambda: 7, Deadline.after(10), pytest.fail) == 7
     with pytest.raises(ValueError, match="no such"):
         bounded(lambda: int("no such"), Deadline.after(10), pytest.fail)
@@ -61,7 +61,7 @@ class Ended(Exception):
     """What a signal's handler raises."""
 
 
-def test_a_signal_that_ends_the_wait_discards_the_result():
+def test_the_result_of_a_bounded_call_is_discarded_after_a_signal():
     interrupted, discarded = threading.Event(), threading.Event()
 
     def raise_ended(*_):

@@ -9,7 +9,7 @@ def test_a_secret_is_masked_in_any_quoting():
         assert "***" in masked(text) and "sesame" not in masked(text)
 
 
-def test_no_part_of_a_secret_remains_where_text_is_cut():
+def test_no_part_of_a_secret_remains_in_shortened_text():
     conceal("correct-horse-battery")
     for before in range(50, 90):
         text = "x" * before + "correct-horse-battery" + "y" * 500
@@ -17,7 +17,7 @@ def test_no_part_of_a_secret_remains_where_text_is_cut():
         assert "horse" not in excerpt_of(text.encode())
 
 
-def test_an_excerpt_has_both_ends():
+def test_an_excerpt_keeps_the_beginning_and_the_end_of_the_text():
     assert excerpt("a" * 80) == "a" * 80
     assert excerpt("a" * 500 + "end").endswith("end")
     assert len(excerpt("a" * 500)) < 90

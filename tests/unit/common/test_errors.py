@@ -48,12 +48,12 @@ def test_no_two_outcomes_share_an_exit_code():
     assert len(set(codes)) == len(codes)
 
 
-def test_a_message_ends_with_what_to_do_next():
+def test_an_error_message_ends_with_its_hint():
     assert str(LabError("it broke")) == "it broke"
     assert str(LabError("it broke", hint="mend it")) == "it broke; mend it"
 
 
-def test_a_message_begins_with_its_place_or_subject():
+def test_an_error_message_begins_with_its_place_or_subject():
     assert str(FileError("lab.yaml:3:7", "no", hint="yes")) == "lab.yaml:3:7: no; yes"
     assert str(HostError("h0", "gone", hint="look")) == "h0: gone; look"
     refused = Rejected("ocs", "said no", reply="-221", hint="ask again")
@@ -77,6 +77,6 @@ def test_a_reply_is_quoted_shortened_without_secrets_and_control_characters():
         assert "sesame" not in text and "same-open" not in text
 
 
-def test_the_end_of_a_long_message_is_kept():
+def test_the_end_of_a_long_reply_is_kept_in_the_message():
     error = NoReply("ocs", "x" * 5000 + "; the change was rolled back")
     assert str(error).endswith("; the change was rolled back")

@@ -30,7 +30,7 @@ events = st.builds(
 
 
 @given(events, st.data())
-def test_an_event_is_one_line_that_reads_back_and_no_beginning_of_it_does(event, data):
+def test_an_event_is_one_line_that_reads_back_unless_it_is_truncated(event, data):
     line = event.to_json()
     assert "\n" not in line
     assert Event.from_json(line) == event
@@ -59,7 +59,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "value"), BROKEN)
-def test_a_field_of_another_kind_makes_no_event(name, value):
+def test_an_event_with_a_field_of_a_wrong_type_is_refused(name, value):
     row = json.loads(Event(0, 0.0, "note", trial=0).to_json()) | {name: value}
     with pytest.raises(ValueError, match="not an event"):
         Event.from_json(json.dumps(row))
@@ -71,7 +71,7 @@ def test_the_instant_of_an_event_is_a_number(value):
         Event.from_json(f'{{"seq": 0, "t": {value}, "kind": "note", "subject": "", "data": {{}}}}')
 
 
-def test_a_loss_beyond_all_numbers_is_written_as_none():
+def test_an_infinite_value_is_written_to_an_event_as_null():
     event = Event(0, 0.0, "step", data={"loss": math.nan, "of": [math.inf, 1.5]})
     assert Event.from_json(event.to_json()).data == {"loss": None, "of": [None, 1.5]}
 

@@ -51,7 +51,7 @@ def test_a_special_file_is_refused_without_blocking(tmp_path, monkeypatch, plant
             open_file(tmp_path / "planted", LIMIT, mode, follow=follow)
 
 
-def test_a_link_is_followed_where_the_user_named_it_and_nowhere_else(tmp_path):
+def test_a_link_is_followed_only_where_the_user_named_the_file(tmp_path):
     (tmp_path / "kept").write_bytes(b"words")
     (tmp_path / "link").symlink_to("kept")
     assert read_file(tmp_path / "link", LIMIT, follow=True) == b"words"
@@ -79,7 +79,7 @@ def test_a_file_larger_than_its_stated_size_is_read_up_to_the_limit():
         read_file(Path("/proc/self/environ"), 1)
 
 
-def test_no_line_is_longer_than_a_line_may_be(tmp_path):
+def test_a_line_longer_than_the_limit_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"one\n" + b"x" * (17 << 20))
     lines = read_lines(tmp_path / "file", 1 << 30)
     assert next(lines) == b"one"
@@ -88,7 +88,7 @@ def test_no_line_is_longer_than_a_line_may_be(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "a\0b", "\udc80", ""])
-def test_an_impossible_file_name_names_no_file(tmp_path, name):
+def test_an_invalid_file_name_counts_as_not_existing(tmp_path, name):
     assert not is_file(name) and not is_directory(name)
     with pytest.raises(OSError):
         open_file(tmp_path / name, LIMIT)
@@ -118,7 +118,7 @@ def nested(depth, opening="[", closing="]"):
 
 @pytest.mark.parametrize("shape", [("[", "]"), ('{"a":', "}")])
 @pytest.mark.parametrize("depth", [MAX_DEPTH, MAX_DEPTH + 1, 900, 100_000, 3_000_000])
-def test_json_is_nested_no_deeper_than_it_may_be(depth, shape):
+def test_json_nested_deeper_than_the_limit_is_refused(depth, shape):
     if depth <= MAX_DEPTH:
         assert parse_json(nested(depth, *shape)) is not None
         return

@@ -49,7 +49,7 @@ def _imported(name, path, modules):
             yield from found & set(modules)
 
 
-def test_no_import_cycle_exists():
+def test_the_packages_have_no_import_cycle():
     graph = import_graph(PACKAGES)
     TopologicalSorter(graph).prepare()  # which raises CycleError, with the names
 

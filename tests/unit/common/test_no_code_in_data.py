@@ -114,7 +114,7 @@ def test_no_module_executes_data():
         "run(['sh', '-c', x])",
     ],
 )
-def test_execution_of_data_is_found_under_any_name(code):
+def test_code_that_executes_data_is_found_under_any_name(code):
     assert list(findings(Path("f"), ast.parse(code)))
 
 

@@ -81,7 +81,7 @@ def test_these_tests_cover_every_unit():
 
 
 @given(st.sampled_from(UNSIGNED), values)
-def test_what_is_printed_reads_back_to_four_digits(dimension, value):
+def test_a_printed_quantity_reads_back_to_four_digits(dimension, value):
     if dimension is SIZE:
         value = round(value)
     assert dimension.parse(dimension.format(value)) == pytest.approx(value, rel=5e-4)
@@ -115,7 +115,7 @@ def test_thousandths_of_a_decimal_unit_are_whole_bytes(count):
         (SHARE, 0.95, "95 %"),
     ],
 )
-def test_a_value_is_printed_as_people_write_it(dimension, value, text):
+def test_a_quantity_is_printed_with_a_readable_unit(dimension, value, text):
     assert dimension.format(value) == text
 
 
@@ -163,7 +163,7 @@ def test_a_file_must_give_the_unit_and_a_program_need_not():
 
 
 @given(st.sampled_from(DIMENSIONS), st.text())
-def test_any_text_is_read_or_refused_and_never_anything_else(dimension, text):
+def test_any_text_is_read_as_a_quantity_or_refused(dimension, text):
     try:
         value = dimension.parse(text)
     except ValueError:
@@ -188,5 +188,5 @@ def test_a_count_of_one_is_singular():
         (5, "7 furlongs", 5),
     ],
 )
-def test_a_bound_is_printed_in_the_form_of_the_value_it_limits(bound, text, shown):
+def test_a_limit_is_printed_in_the_unit_of_the_value_it_limits(bound, text, shown):
     assert written_alike(bound, text) == shown

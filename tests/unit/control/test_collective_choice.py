@@ -36,14 +36,14 @@ def test_for_a_persistently_late_rank_a_schedule_that_expects_it_is_chosen():
     assert set(choice.expected) == {"ring", "rhd", "direct", "stragglar"}
 
 
-def test_without_late_ranks_the_ring_stays():
+def test_without_late_ranks_the_ring_is_kept():
     choice = choose(arrivals({}), RING, 7 * MIB, LINKS)
     assert choice.schedule is RING
     assert choice.gain == 0
     assert choice.because == "no rank comes last persistently"
 
 
-def test_a_delay_below_the_critical_one_changes_nothing():
+def test_a_straggler_delay_below_the_critical_delay_changes_no_schedule():
     critical = critical_delay(all_reduce("stragglar", 8), RING, 7 * MIB, LINKS)
     for delay in (0.1, 0.99 * critical):
         assert choose(arrivals({7: delay}), RING, 7 * MIB, LINKS).schedule is RING
@@ -71,12 +71,12 @@ def test_a_rank_late_three_times_of_five_is_not_a_persistent_straggler():
     assert choice.straggler is None and choice.schedule is RING
 
 
-def test_an_odd_number_of_ranks_gets_a_schedule_that_serves_it():
+def test_for_an_odd_number_of_ranks_a_schedule_that_supports_it_is_chosen():
     choice = choose(arrivals({2: 0.6}, ranks=5), all_reduce("ring", 5), 7 * MIB, LINKS)
     assert "stragglar" not in choice.expected
 
 
-def test_what_a_step_gains_is_what_its_collective_gains_times_its_share():
+def test_the_predicted_gain_of_a_step_is_that_of_its_collective_times_its_share():
     choice = choose(arrivals({2: 0.6}), RING, 7 * MIB, LINKS)
     expected = choice.predict(2 * choice.present)
     assert expected["communication_share"] == pytest.approx(0.5)

@@ -73,20 +73,20 @@ def explored(model, depth=DEPTH):
     "faults", [(REFUSAL, "replace a"), (REFUSAL, "replace b"), ("replace a", "replace b")]
 )
 @pytest.mark.parametrize("depth", [DEPTH, pytest.param(16, marks=pytest.mark.soak)])
-def test_rotations_get_their_circuits_in_every_order_of_two_faults(faults, depth):
+def test_two_rotations_get_their_circuits_in_every_order_of_two_faults(faults, depth):
     found = explored(rotations(*faults), depth)
     assert not found.wrong, found.trace
     assert found.states > 2_000
 
 
 @pytest.mark.parametrize("faults", [(REFUSAL, "kill a"), ("kill a", "replace b")])
-def test_a_recovery_and_a_rotation_leave_each_other_alone_in_every_order(faults):
+def test_a_recovery_and_a_rotation_do_not_interfere_in_any_order_of_events(faults):
     found = explored(recovery_beside_rotation(*faults), depth=2 * DEPTH)
     assert not found.wrong, found.trace
     assert found.states > 1_000
 
 
-def test_a_recovery_comes_to_its_end_while_the_other_job_rotates():
+def test_a_recovery_completes_while_another_job_rotates_its_circuits():
     def is_over(world):
         a, b = world.members
         spliced = a.job.hosts == ("h0", "h5") and not a.inbox and not a.commands
@@ -112,13 +112,13 @@ class IgnoresMembershipDuringChanges(Rotate):
         return super().step(state, now, observation)
 
 
-def test_an_outcome_that_is_ignored_is_a_deadlock_with_the_shortest_order_of_events():
+def test_a_controller_that_ignores_an_outcome_is_found_as_a_deadlock():
     found = explored(rotations(REFUSAL, "replace a", a=ForgetsRefusals))
     assert found.wrong == "deadlock: nothing is under way, and a lacks its circuits"
     assert found.trace == ("timer of a", "the switch refuses a", "a observes ChangeFailed")
 
 
-def test_a_membership_that_is_missed_is_unsafe_with_the_shortest_order_of_events():
+def test_a_controller_that_misses_a_membership_change_is_found_unsafe():
     found = explored(rotations("replace a", a=IgnoresMembershipDuringChanges))
     assert found.wrong == "unsafe: a wants light at a port that is not its job's"
     assert sorted(found.trace) == [
@@ -130,7 +130,7 @@ def test_a_membership_that_is_missed_is_unsafe_with_the_shortest_order_of_events
     ]
 
 
-def test_a_port_of_two_jobs_is_a_circuit_of_another_with_the_shortest_order_of_events():
+def test_two_jobs_with_a_common_port_are_found_to_conflict():
     found = explored(rotations(hosts={"a": ["h0", "h1"], "b": ["h2", "h1", "h4"]}))
     assert re.match(
         r"circuit of another: . asked for .*, and h1\.p0 is in .* of [ab]$", found.wrong
@@ -138,7 +138,7 @@ def test_a_port_of_two_jobs_is_a_circuit_of_another_with_the_shortest_order_of_e
     assert sorted(found.trace) == ["change of a", "change of b", "timer of a", "timer of b"]
 
 
-def test_a_search_says_how_many_states_it_reached():
+def test_the_model_checker_reports_the_number_of_states_it_reached():
     """Count up to 3 by ones and twos: there are 4 states, and 3 is two moves away."""
 
     def moves(n):

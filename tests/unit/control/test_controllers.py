@@ -53,7 +53,7 @@ observations = st.one_of(
 
 @settings(max_examples=25)
 @given(st.lists(observations, max_size=20))
-def test_a_policy_as_a_controller_does_what_the_policy_does(seen):
+def test_a_policy_run_as_a_controller_gives_the_commands_of_the_policy(seen):
     policy = Splice(SpliceOptions())
     controller = PolicyController(policy, "main")
     state, own = controller.begin(VIEW), policy.begin(Situation(HOSTS, SPARES, PORTS, 4, FENCES))
@@ -71,7 +71,7 @@ def test_a_policy_does_not_observe_other_jobs_and_has_no_timers():
         assert controller.step(state, 1.0, other) == (state, ())
 
 
-def test_policies_of_one_job_are_refused_together():
+def test_two_policies_for_one_job_are_refused():
     one, other = (PolicyController(Splice(SpliceOptions()), "main").scopes for _ in range(2))
     assert overlapping({"x": one, "y": other}) == "x and y both act on the membership of job main"
     assert overlapping({"x": one, "y": (Scope("circuits", "other"),)}) is None
@@ -92,5 +92,5 @@ def test_scopes_overlap_on_the_same_part_of_the_same_job(one, other, overlap):
     assert one.overlaps(other) == other.overlaps(one) == overlap
 
 
-def test_a_scope_names_its_part():
+def test_a_scope_is_printed_with_its_part_of_the_job():
     assert str(Scope("circuits", "a", "rail 0")) == "the circuits of job a on rail 0"

@@ -111,17 +111,17 @@ EVERYWHERE = dark(*(end for circuit in RING for end in circuit.ends))
         ([SILENT], None, set()),
     ],
 )
-def test_the_verdict_is_what_the_evidence_allows(seen, failed, circuits):
+def test_the_verdict_on_a_host_follows_from_the_evidence(seen, failed, circuits):
     assert verdict(*seen) == (failed, circuits)
 
 
 @given(st.permutations([*dark(BEFORE, BEHIND, *OWN), *NEIGHBOURS, SILENT, SILENT]))
-def test_the_order_in_which_a_death_is_seen_does_not_matter(seen):
+def test_a_dead_host_is_detected_in_any_order_of_observations(seen):
     assert verdict(*seen) == (DEAD, set())
 
 
 @given(st.permutations([*EVERYWHERE, *REST, SILENT, ANSWERED]))
-def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen):
+def test_a_host_late_once_is_not_declared_dead_after_a_restart_of_the_switch(seen):
     evidence = Evidence(HOSTS, RING, LIMIT)
     for observation in seen:
         evidence, _ = evidence.after(observation)
@@ -129,7 +129,7 @@ def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen
 
 
 @given(st.permutations([*dark(BEFORE, OWN[0]), *NEIGHBOURS, ANSWERED, HostAnswered("h3")]))
-def test_the_order_in_which_a_dark_circuit_is_seen_does_not_matter(seen):
+def test_a_dark_circuit_is_detected_in_any_order_of_observations(seen):
     assert verdict(*seen) == (None, {ONE_DARK})
 
 
@@ -174,7 +174,7 @@ def test_a_host_that_is_in_no_circuit_is_not_judged():
     assert (evidence.failed, probes) == (None, ())
 
 
-def test_with_two_hosts_either_may_be_dead():
+def test_with_two_hosts_a_dark_circuit_does_not_show_which_is_dead():
     pair = ring(("h0", "h1"), PORTS)
     both = dark(HostPort("h0", "p1"), HostPort("h0", "p0"))
     evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)

@@ -69,7 +69,7 @@ def slot_after(progress, holds):
 
 @settings(max_examples=25)
 @given(holds, st.integers(0, 5), st.data())
-def test_by_steps_the_circuits_move_when_the_last_rank_has_finished_the_slot(holds, began, data):
+def test_slots_in_steps_end_when_the_last_rank_has_finished_their_last_step(holds, began, data):
     fabric = Fabric(holds, "steps", job=replace(JOB, step=began))
     assert fabric.rotate.wake_at(fabric.state) == 0.0
     fabric.observe(TimerExpired())
@@ -84,7 +84,7 @@ def test_by_steps_the_circuits_move_when_the_last_rank_has_finished_the_slot(hol
 
 @settings(max_examples=25)
 @given(holds, st.integers(0, 100), st.lists(st.integers(0, 40), min_size=1, max_size=10))
-def test_by_seconds_the_slot_is_that_of_the_time_however_late_it_is_woken(holds, began, waits):
+def test_slots_in_seconds_follow_the_clock_however_late_the_controller_wakes(holds, began, waits):
     fabric = Fabric(holds, "seconds", now=began)
     now = began
     for wait in [0, *waits]:
@@ -97,7 +97,7 @@ def test_by_seconds_the_slot_is_that_of_the_time_however_late_it_is_woken(holds,
         assert slot_after(wake_at - began - 0.5, holds) == slot_after(now - began, holds)
 
 
-def test_a_thousand_changes_follow_one_another():
+def test_a_rotation_makes_a_thousand_changes_in_succession():
     fabric = Fabric([1, 1, 1], "seconds")
     while fabric.changes < 1000:
         now = fabric.rotate.wake_at(fabric.state)
@@ -106,7 +106,7 @@ def test_a_thousand_changes_follow_one_another():
     assert now == 999.0
 
 
-def test_while_a_change_is_under_way_no_other_is_commanded():
+def test_a_rotation_commands_no_change_during_another():
     rotate = Rotate("main", [TimeSlot(links, 1) for links in MATCHINGS], "seconds")
     state = rotate.begin(View(0.0, {"main": JOB}))
     state, (first,) = rotate.step(state, 0.0, TimerExpired())
@@ -118,13 +118,13 @@ def test_while_a_change_is_under_way_no_other_is_commanded():
     assert second == ChangeCircuits(CIRCUITS[0], CIRCUITS[2])
 
 
-def test_circuits_that_are_lit_already_are_left():
+def test_a_rotation_does_not_change_circuits_that_are_lit_already():
     rotate = Rotate("main", [TimeSlot(links, 1) for links in MATCHINGS])
     state = rotate.begin(View(0.0, {"main": JOB}, circuits=CIRCUITS[0]))
     assert rotate.step(state, 0.0, TimerExpired())[1] == ()
 
 
-def test_one_slot_never_moves():
+def test_a_rotation_with_one_slot_never_changes_circuits():
     rotate = Rotate("main", [TimeSlot(MATCHINGS[0], 1)], "seconds")
     state, _ = rotate.step(rotate.begin(View(5.0, {"main": JOB})), 5.0, TimerExpired())
     state, none = rotate.step(state, 99.0, CircuitsChanged())
@@ -132,7 +132,7 @@ def test_one_slot_never_moves():
     assert rotate.wake_at(state) is None
 
 
-def test_other_hosts_get_the_circuits_of_the_ranks_that_they_are():
+def test_replacement_hosts_get_the_circuits_of_their_ranks():
     fabric = Fabric([1, 1, 1], "steps")
     fabric.observe(TimerExpired())
     spliced = job_of(["h0", "h9", "h2", "h3"])
@@ -144,7 +144,7 @@ def test_other_hosts_get_the_circuits_of_the_ranks_that_they_are():
 
 @settings(max_examples=25)
 @given(holds, st.integers(0, 20), st.integers(0, 20))
-def test_a_job_that_goes_back_to_a_checkpoint_gets_the_slot_of_that_step(holds, done, restored):
+def test_a_job_that_returns_to_an_earlier_step_gets_the_slot_of_that_step(holds, done, restored):
     fabric = Fabric(holds, "steps")
     fabric.observe(TimerExpired())
     for step in range(1, done + 1):
@@ -157,7 +157,7 @@ def test_a_job_that_goes_back_to_a_checkpoint_gets_the_slot_of_that_step(holds, 
     assert fabric.lit == CIRCUITS[slot_after(restored + 1, holds)]
 
 
-def test_a_job_with_fewer_ranks_keeps_the_links_of_those_that_are_left():
+def test_a_job_with_fewer_ranks_keeps_the_links_of_the_remaining_ranks():
     fabric = Fabric([1, 1, 1], "steps")
     fabric.observe(TimerExpired())
     fewer = job_of(["h0", "h1", "h2"])
@@ -169,7 +169,7 @@ def test_a_job_with_fewer_ranks_keeps_the_links_of_those_that_are_left():
     assert fabric.lit == {Circuit.parse("h0.p0", "h2.p0")}
 
 
-def test_steps_of_other_jobs_move_nothing():
+def test_steps_of_other_jobs_change_no_circuits():
     fabric = Fabric([1, 1, 1], "steps")
     fabric.observe(TimerExpired())
     for rank in range(4):
@@ -177,14 +177,14 @@ def test_steps_of_other_jobs_move_nothing():
     assert fabric.lit == CIRCUITS[0]
 
 
-def test_a_change_that_fails_is_made_again():
+def test_a_rotation_repeats_a_change_that_failed():
     outcomes = [ChangeFailed("busy")] * (ATTEMPTS - 1) + [CircuitsChanged()]
     fabric = Fabric([1, 1, 1], "seconds")
     fabric.observe(TimerExpired(), 0.0, iter(outcomes).__next__)
     assert (fabric.lit, fabric.failed) == (CIRCUITS[0], "")
 
 
-def test_changes_that_fail_again_and_again_end_the_rotation():
+def test_a_rotation_ends_after_repeated_failures_of_a_change():
     fabric = Fabric([1, 1, 1], "seconds")
     fabric.observe(TimerExpired(), 0.0, lambda: ChangeFailed("the switch is busy"))
     assert fabric.failed == f"{ATTEMPTS} changes in a row failed: the switch is busy"
@@ -200,7 +200,7 @@ def test_a_spare_without_the_port_of_a_link_ends_the_rotation():
     assert fabric.failed == "rank 3 has 0 fabric ports, and no port 0"
 
 
-def test_it_owns_the_circuits_of_its_job():
+def test_the_scope_of_a_rotation_is_the_circuits_of_its_job():
     assert Rotate("main", [TimeSlot(MATCHINGS[0], 1)]).scopes == (Scope("circuits", "main"),)
 
 
@@ -214,12 +214,12 @@ def test_it_owns_the_circuits_of_its_job():
         ([TimeSlot(MATCHINGS[0], float("nan"))], "seconds", "not nan"),
     ],
 )
-def test_a_table_that_cannot_be_held_is_refused(slots, unit, reason):
+def test_an_invalid_table_of_time_slots_is_refused(slots, unit, reason):
     with pytest.raises(ValueError, match=reason):
         Rotate("main", slots, unit)
 
 
-def test_slots_that_do_not_fit_the_job_are_refused():
+def test_time_slots_with_ranks_or_ports_that_the_job_lacks_are_refused():
     rotate = Rotate("main", [TimeSlot(AllToAll().matchings(6, 1)[0], 1)])
     with pytest.raises(ValueError, match="there are 4 ranks, and rank"):
         rotate.begin(View(0.0, {"main": JOB}))

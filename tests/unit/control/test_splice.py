@@ -194,7 +194,7 @@ def test_a_dark_circuit_between_answering_hosts_is_lit_again_without_replacement
     assert not story.is_recovering
 
 
-def test_survivors_that_differ_by_a_step_go_on_from_the_earlier_one(story):
+def test_survivors_that_differ_by_a_step_continue_from_the_earlier_one(story):
     story.tell(RankEnded(0, 1), Fenced(), LinksGood("h4"), SpareReady("h4"))
     (join,) = story.tell(RankLeft(1, 12), RankLeft(2, 11), RankLeft(3, 12))
     assert (join.committed, join.restore) == (11, {0: 3})
@@ -241,7 +241,7 @@ def test_a_spare_that_dies_unused_during_a_recovery_is_not_chosen_later(story):
         (RankEnded(1, 1), "its rank ended with code 1"),
     ],
 )
-def test_a_spare_that_fails_is_followed_by_the_next(story, failing, because):
+def test_a_spare_that_fails_is_replaced_by_the_next_spare(story, failing, because):
     spliced = ("h0", "h5", "h2", "h3")
     story.tell(RankEnded(1, -9), Fenced(), LinksGood("h4"), SpareReady("h4"))
     assert story.tell(failing) == (
@@ -376,7 +376,7 @@ def test_a_fence_reported_twice_starts_the_spare_once(story):
     assert story.tell(Fenced()) == ()
 
 
-def test_recoveries_follow_one_another_with_ever_higher_generations():
+def test_successive_recoveries_get_increasing_generations():
     world = World(ranks=4, spares=2)
     for host in ("h1", "h2"):
         world.kill(host)

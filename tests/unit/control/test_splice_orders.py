@@ -84,7 +84,7 @@ def interrupted(order, fault, fail, when, hasty):
     hasty=st.booleans(),
 )
 @settings(max_examples=300)
-def test_a_spare_that_dies_at_any_moment_costs_no_more_than_a_spare(order, fault, when, hasty):
+def test_a_recovery_succeeds_with_the_next_spare_whenever_a_spare_dies(order, fault, when, hasty):
     world = interrupted(order, fault, lambda world: world.cut_power("h4"), when, hasty)
     assert world.recovered or world.gave_up
     assert "h4" not in world.hosts or world.gave_up
@@ -110,7 +110,7 @@ def test_two_failures_end_in_a_complete_job_or_a_stated_reason(
 
 
 @given(order=orders(), times=st.integers(2, 3))
-def test_symptoms_seen_twice_are_one_failure(order, times):
+def test_repeated_symptoms_count_as_one_failure(order, times):
     world = World()
     world.cut_power("h1", line_breaks=False)
     for said in world.sources.values():

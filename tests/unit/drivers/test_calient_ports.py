@@ -24,7 +24,7 @@ def test_a_unidirectional_circuit_name_is_parsed(ingress, egress):
     assert BIGGEST.pairs(BIGGEST.circuit(ingress, egress)) == {ingress: egress}
 
 
-def test_a_bidirectional_circuit_is_two_pairs():
+def test_a_bidirectional_circuit_name_is_parsed_as_two_pairs():
     assert BIGGEST.pairs("1.1.1-1.1.2") == {1: 322, 2: 321}
 
 

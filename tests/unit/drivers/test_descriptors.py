@@ -22,7 +22,7 @@ from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
 
 
-def test_describing_every_driver_loads_no_instrument_library():
+def test_reading_every_driver_descriptor_loads_no_instrument_library():
     script = (
         "import sys; from testbed.plugins import kinds;"
         "[kinds(group) for group in ('drivers', 'transports', 'far_ends')];"
@@ -33,7 +33,7 @@ def test_describing_every_driver_loads_no_instrument_library():
 
 
 @pytest.mark.parametrize("group", ["drivers", "transports", "far_ends"])
-def test_every_description_names_code_that_is_there(group):
+def test_every_driver_descriptor_names_an_existing_implementation(group):
     for kind in kinds(group).values():
         assert callable(kind.load())
 
@@ -50,7 +50,7 @@ def test_the_readme_names_every_driver_and_transport():
             assert f"`{name}`" in README
 
 
-def test_the_readme_lists_exactly_the_faults_there_are():
+def test_the_readme_lists_exactly_the_faults_of_each_far_end():
     section = README.partition("## What a far end can do wrong")[2].partition("\n## ")[0]
     rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
     listed = {row[0].strip("| `"): row[1].strip(" |") for row in rows}
@@ -84,5 +84,5 @@ def test_every_driver_option_has_a_default(group):
         assert kind.options() == kind.options()
 
 
-def test_without_a_user_no_login_is_described():
+def test_without_a_user_in_the_options_there_is_no_authorization_header():
     assert HttpOptions().authorization() == ""

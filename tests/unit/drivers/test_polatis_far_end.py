@@ -62,7 +62,7 @@ def box():
     return Box()
 
 
-def test_setters_are_silent_and_queries_answer(box):
+def test_set_commands_have_no_reply_and_queries_have_one(box):
     assert box.say("*CLS") is None
     assert box.say("*IDN?") == "Polatis,I-OST-4x4-LU1-DMHNS,S1,6.5.2.18"
     assert box.say("oxc:switch:size?") == "4,4"
@@ -79,7 +79,7 @@ def test_command_lines_are_assembled_from_any_pieces(box):
     assert len(box._said) == 3
 
 
-def test_an_added_circuit_is_dark_until_it_settled(box):
+def test_an_added_circuit_is_dark_until_its_mirror_has_settled(box):
     box.say("OXC:SWIT:CONN:ADD (@1,2),(@5,6)")
     assert box.state() == {1: 5, 2: 6}
     box.time.advance(SETTLE * 0.99)
@@ -125,7 +125,7 @@ def test_add_of_the_same_circuit_again_does_not_darken_it(box):
     assert box.history == [(SETTLE, {1: 5})]
 
 
-def test_sub_by_one_end_and_of_nothing(box):
+def test_sub_accepts_one_end_of_a_circuit_and_ignores_unused_ports(box):
     box.say("OXC:SWIT:CONN:ADD (@1,2,3),(@5,6,7)")
     box.say("OXC:SWIT:CONN:SUB (@1,7),(@)")
     assert box.state() == {2: 6}
@@ -133,7 +133,7 @@ def test_sub_by_one_end_and_of_nothing(box):
     assert box.state() == {2: 6}
 
 
-def test_only_keeps_what_it_names_lit(box):
+def test_the_scpi_command_only_removes_all_circuits_that_it_does_not_list(box):
     box.say("OXC:SWIT:CONN:ADD (@1,2),(@5,6)")
     box.time.advance(SETTLE)
     box.say("OXC:SWIT:CONN:ONLY (@1,3),(@5,6)")
@@ -141,7 +141,7 @@ def test_only_keeps_what_it_names_lit(box):
     assert box.lit == {1: 5}
 
 
-def test_everything_can_be_disconnected(box):
+def test_one_command_removes_all_circuits(box):
     for line in ("OXC:SWIT:DISC:ALL", "*RST"):
         box.say("OXC:SWIT:CONN:ADD (@1,2),(@5,6)")
         box.time.advance(SETTLE)
@@ -165,7 +165,7 @@ def test_the_peer_of_a_port_is_quoted(box):
     assert box.say("OXC:SWIT:CONN:PORT? 2") == '""'
 
 
-def test_the_boot_mode_is_stored(box):
+def test_the_boot_mode_of_the_switch_is_stored(box):
     box.say("OXC:BOOT:MODE aut")
     assert box.say("OXC:BOOT:MODE?") == "AUTOSAVE"
     box.say("OXC:BOOT:MODE AUTO")
@@ -201,7 +201,7 @@ def test_a_full_error_queue_ends_with_the_overflow_error(box):
     assert box.say("SYST:ERR:ALL?") == '0, "No error"'
 
 
-def test_the_queue_can_be_cleared(box):
+def test_the_error_queue_can_be_cleared(box):
     box.say("NONSENSE;*CLS")
     assert box.say("SYST:ERR?") == '0, "No error"'
 
@@ -227,7 +227,7 @@ def test_a_port_with_a_false_read_back_shows_the_commanded_circuit(box):
     assert box.lit == {1: 5, 2: 6}
 
 
-def test_a_fault_occurs_as_often_as_its_count(box):
+def test_a_fault_with_a_count_occurs_that_often(box):
     box.far_end.fault("silent", count=2, command="idn")
     assert [box.say("*IDN?"), box.say("*OPC?"), box.say("*IDN?")] == [None, "1", None]
     assert box.say("*IDN?") is not None
@@ -243,7 +243,7 @@ def test_a_fault_with_a_probability_is_reproducible_by_its_seed():
     assert answers() == answers()
 
 
-def test_clearing_ends_one_fault_or_all_and_is_harmless_without_any(box):
+def test_clearing_ends_one_fault_or_all_faults_and_may_be_repeated(box):
     box.far_end.clear()
     box.far_end.fault("silent")
     box.far_end.fault("garbled")
@@ -254,7 +254,7 @@ def test_clearing_ends_one_fault_or_all_and_is_harmless_without_any(box):
     assert box.say("*OPC?") == "1"
 
 
-def test_a_late_answer_delays_everything_after_it(box):
+def test_a_late_reply_delays_all_later_replies(box):
     box.far_end.fault("late", count=1, delay=0.1)
     assert [box.say("*IDN?"), box.say("*OPC?")] == [None, None]
     box._said.clear()
@@ -263,7 +263,7 @@ def test_a_late_answer_delays_everything_after_it(box):
 
 
 @pytest.mark.parametrize(("port", "struck"), [(2, 1), (7, 1), (4, 0)])
-def test_half_a_list_is_lost_only_when_it_names_the_port(box, port, struck):
+def test_the_fault_that_loses_half_a_list_applies_only_to_lists_with_its_port(box, port, struck):
     box.far_end.fault("partial", port=port)
     box.say(":OXC:SWIT:CONN:ADD (@1,2),(@6,7)")
     assert box.far_end.struck("partial") == struck

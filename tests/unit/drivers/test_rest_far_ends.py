@@ -102,7 +102,7 @@ class TestPolatis:
         assert (status, words(content)) == (409, "port 6 is already in use")
         assert self.state(box) == {1: 5, 2: 6}
 
-    def test_writing_the_list_removes_what_it_does_not_name(self, box):
+    def test_writing_the_whole_list_removes_circuits_that_it_does_not_contain(self, box):
         self.put(box, 1, 5)
         self.put(box, 2, 6)
         new = {"optical-switch:cross-connects": {"pair": [pair(2, 6), pair(3, 7)]}}
@@ -111,13 +111,13 @@ class TestPolatis:
         assert box.ask(f"DELETE {PAIRS}")[0] == 204
         assert self.state(box) == {}
 
-    def test_one_circuit_can_be_read_and_removed_once(self, box):
+    def test_a_single_circuit_can_be_read_and_can_be_removed_only_once(self, box):
         self.put(box, 1, 5)
         assert box.ask(f"GET {PAIRS}/pair=1")[1] == {"optical-switch:pair": pair(1, 5)}
         assert [box.ask(f"DELETE {PAIRS}/pair=1")[0] for _ in range(2)] == [204, 404]
         assert box.ask(f"GET {PAIRS}/pair=1")[0] == 404
 
-    def test_the_etag_identifies_the_list(self, box):
+    def test_the_etag_changes_with_the_list_of_circuits(self, box):
         def read(tag=""):
             status, _, head = box.ask(f"GET {PAIRS}", If_None_Match=tag)
             return status, next(line for line in head if line.startswith("ETag: "))[6:]
@@ -160,7 +160,7 @@ class TestPolatis:
         assert -2 < levels.pop(5) < 0
         assert levels == {6: -60.0, 7: -60.0, 8: -60.0}
 
-    def test_after_a_loss_of_power_it_is_dark(self, box):
+    def test_after_a_loss_of_power_a_polatis_has_no_circuits(self, box):
         self.put(box, 1, 5)
         box.settle()
         box.far_end.fault("restart")
@@ -207,7 +207,7 @@ class TestCalient:
         assert self.post(box, "bdel", *gone) == ["1", "0"]
         assert box.lit == {4: 8}
 
-    def test_a_bidirectional_circuit_is_one_circuit(self, box):
+    def test_a_bidirectional_circuit_is_listed_as_one_circuit(self, box):
         assert self.post(box, "badd", self.add("1.1.1", "1.1.2", "bi")) == ["1"]
         assert box.settle() == {1: 6, 2: 5}
         assert self.names(box) == ["1.1.1-1.1.2"]
@@ -266,7 +266,7 @@ class TestCalient:
         assert not any("Cookie" in line for line in box.ask(f"GET {CIRCUITS}list", Cookie=known)[2])
         assert any("Cookie" in line for line in box.ask(f"GET {CIRCUITS}list", Cookie="s=1")[2])
 
-    def test_after_a_loss_of_power_its_circuits_come_back(self, box):
+    def test_after_a_loss_of_power_a_calient_restores_its_circuits(self, box):
         self.post(box, "badd", self.add("1.1.1", "1.1.1"))
         box.settle()
         box.far_end.fault("restart")

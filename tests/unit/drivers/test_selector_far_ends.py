@@ -100,14 +100,14 @@ class TestDicon:
         assert dicon.say("ID?") == b"\nDiCon,MEMS-1x4,S1,1.0\r\n"
         assert dicon.say("CF?") == b"\n1,4\r\n"
 
-    def test_a_setter_is_silent_and_the_light_follows_when_it_settled(self, dicon):
+    def test_a_set_command_has_no_reply_and_the_light_follows_after_settling(self, dicon):
         assert dicon.say("I1 3") == b""
         assert dicon.say("I1?") == b"\n3\r\n"
         dicon.time.advance(0.99 * SETTLE)
         assert not dicon.lit
         assert dicon.settle() == {1: 4}
 
-    def test_a_move_is_dark_at_once_and_a_park_stays_so(self, dicon):
+    def test_a_moved_switch_is_dark_at_once_and_a_parked_one_stays_dark(self, dicon):
         dicon.say("I1 3")
         dicon.settle()
         dicon.say("I1 1")
@@ -135,7 +135,7 @@ class TestDiconMxs:
         assert mxs.say("ROUT1:SCAN?;:ROUT2:SCAN?") == b"3;0\r"
         assert mxs.settle() == {1: 5}
 
-    def test_output_0_means_no_circuit(self, mxs):
+    def test_connecting_an_input_to_output_0_removes_its_circuit(self, mxs):
         mxs.say("ROUT2:SCAN 2;SCAN 0")
         assert (mxs.say("ROUT2:SCAN?"), mxs.settle()) == (b"0\r", None)
 
@@ -146,14 +146,14 @@ class TestDiconMxs:
         assert mxs.say("ROUT2:SCAN?") == b"0\r"
 
     @pytest.mark.parametrize(("conflict", "lit"), [("move", {2: 4}), ("ignore", {1: 4, 2: 3})])
-    def test_an_output_in_use_is_treated_as_the_card_of_the_box_says(self, mxs, conflict, lit):
+    def test_an_output_in_use_is_moved_or_refused_as_the_characterisation_card_says(self, mxs, conflict, lit):
         mxs.site.conflict = conflict
         mxs.say("ROUT1:SCAN 2;:ROUT2:SCAN 1")
         mxs.say("ROUT2:SCAN 2")
         assert mxs.say("SYST:ERR?") == b'0, "No error"\r'
         assert mxs.settle() == lit
 
-    def test_the_status_is_busy_or_ready(self, mxs):
+    def test_the_status_query_answers_busy_or_ready(self, mxs):
         mxs.say("ROUT1:SCAN 2")
         assert mxs.say("STAT?") == b"BUSY\r"
         mxs.settle()
@@ -180,7 +180,7 @@ class TestDiconMxs:
 
 
 class TestSantec:
-    def test_it_is_connected_from_the_start_and_replies_before_the_move_ends(self, santec):
+    def test_a_module_is_connected_from_the_start_and_replies_before_a_move_ends(self, santec):
         assert santec.lit == {1: 2}
         assert santec.say("ROUT2:CHAN 3;:STAT:OPER:COND?;:ROUT2:CHAN?") == b"1;3\n"
         assert santec.lit == {}
@@ -197,12 +197,12 @@ class TestSantec:
         assert santec.say("MOD:NUM?;:CFG:SWT:END?") == b"2;4\n"
 
     @pytest.mark.parametrize("line", ["ROUT2:CHAN 0", "ROUT2:CHAN 5", "CLOS x", "ROUT1:CHAN 1"])
-    def test_a_bad_channel_changes_nothing_and_is_queued(self, santec, line):
+    def test_an_invalid_channel_moves_nothing_and_queues_an_error(self, santec, line):
         assert santec.say(line) == b""
         assert santec.say("ROUT2:CHAN?") == b"1\n"
         assert santec.say("SYST:ERR?").startswith(b"-")
 
-    def test_after_a_power_loss_it_is_at_channel_1_or_misrouted(self, santec):
+    def test_after_a_power_loss_the_module_is_at_channel_1_or_misrouted(self, santec):
         santec.say("CLOS 3")
         santec.settle()
         santec.far_end.fault("restart")
@@ -234,7 +234,7 @@ class TestAgiltron:
     def switch(self):
         return Box(AgiltronFarEnd, [1], range(2, 6), AgiltronOptions(channels=4))
 
-    def test_a_frame_to_go_is_echoed_and_the_light_follows(self, switch):
+    def test_a_move_frame_is_echoed_and_the_light_follows(self, switch):
         assert switch.hear("01 12 00 03") == "01 12 00 03"
         assert switch.hear("01 11 00 00") == "01 11 00 03"
         assert switch.lit == {}
@@ -259,7 +259,7 @@ class TestAgiltron:
 
 
 class TestMzi:
-    def test_positions_are_phases(self, mzi):
+    def test_bar_and_cross_positions_are_phases_of_the_interferometer(self, mzi):
         assert (mzi.lit, mzi.say("ROUT1:PHAS?")) == (BAR, b"3.141593\n")
         mzi.say("ROUT1:STAT cross")
         assert (mzi.settle(), mzi.say("ROUT1:STAT?;PHAS?")) == (CROSS, b"CROSS;0.000000\n")
@@ -272,7 +272,7 @@ class TestMzi:
         mzi.say("ROUT1:PHAS 2.8")
         assert (mzi.say("ROUT1:STAT?"), mzi.settle()) == (b"BAR\n", BAR)
 
-    def test_half_switched_it_reads_back_as_done_and_carries_nothing(self, mzi):
+    def test_a_half_switched_element_reads_back_as_switched_and_carries_no_circuit(self, mzi):
         mzi.far_end.fault("half-switched", count=1)
         mzi.say("ROUT1:STAT CROSS")
         assert (mzi.say("ROUT1:STAT?"), mzi.settle()) == (b"CROSS\n", {})
@@ -289,7 +289,7 @@ class TestMzi:
     @pytest.mark.parametrize(
         "line", ["ROUT1:STAT UP", "ROUT1:PHAS x", "ROUT1:PHAS 4", "ROUT1:PHAS nan"]
     )
-    def test_a_bad_value_changes_nothing_and_is_queued(self, mzi, line):
+    def test_an_invalid_value_changes_nothing_and_queues_an_error(self, mzi, line):
         assert mzi.say(line) == b""
         assert mzi.say("ROUT1:STAT?") == b"BAR\n"
         assert mzi.say("SYST:ERR?").startswith(b"-")
@@ -314,7 +314,7 @@ class TestEverySelector:
     def box(self, request, name):
         return request.getfixturevalue(name)
 
-    def test_stuck_it_stays_lit_where_it_was(self, box, line):
+    def test_a_stuck_switch_stays_lit_at_its_old_position(self, box, line):
         before = box.lit
         box.far_end.fault("stuck")
         box.say(line)
@@ -332,7 +332,7 @@ class TestEverySelector:
         box.far_end.fault("meddled")
         assert box.settle() not in (before, None)
 
-    def test_a_fault_for_one_move_is_over_at_the_next(self, box, line):
+    def test_a_fault_armed_for_one_move_does_not_affect_the_next(self, box, line):
         box.far_end.fault("stuck", count=1)
         box.say(line)
         box.settle()

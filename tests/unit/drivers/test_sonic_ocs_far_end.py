@@ -78,7 +78,7 @@ def test_the_version_command_reports_the_identity(box):
     assert port_counts(box.say("show ocs port config")[0]) == (12, 13)
 
 
-def test_tables_are_as_the_design_shows_them(box):
+def test_tables_have_the_format_of_the_sonic_design_document(box):
     box.config("add 1A-1B,12A-2B safe")
     assert box.say("show ocs cross-connect config")[0] == (
         "id      a_side  b_side\n------  ------  ------\n1A-1B   1A      1B\n12A-2B  12A     2B\n"
@@ -94,7 +94,7 @@ def test_a_circuit_is_tuning_until_it_has_settled(box):
     assert box.lit == {1: 13}
 
 
-def test_ranges_and_lists_are_carried_out_together(box):
+def test_ranges_and_lists_of_circuits_are_carried_out_as_one_command(box):
     box.config("add 1A..3A-11B..13B,5a-1b safe")
     assert box.configured == [(1, 11), (2, 12), (3, 13), (5, 1)]
     assert box.config("delete 2A..3A-12B..13B")[1] == 0
@@ -130,7 +130,7 @@ def test_mode_update_removes_conflicting_circuits_and_overwrite_all_others(box):
     assert [*box.status] == [(4, 4)]
 
 
-def test_only_what_is_configured_can_be_deleted(box):
+def test_only_configured_circuits_can_be_deleted(box):
     box.config("add 1A-1B safe")
     assert "cross-connect 2A-2B does not exist" in box.refused("delete 1A-1B,2A-2B")
     assert box.configured == [(1, 1)]
@@ -150,7 +150,7 @@ def test_a_stale_circuit_is_removed_only_by_adding_and_deleting_it(box):
     assert not box.status
 
 
-def test_changes_are_saved_at_once(box):
+def test_changes_of_the_configuration_are_saved_at_once(box):
     box.config("add 1A-1B safe")
     box.far_end.fault("restart")
     box.time.advance(SETTLE)
@@ -181,7 +181,7 @@ def test_a_failed_port_is_reported_on_its_side(box):
     assert box.lit == {}
 
 
-def test_faults_of_the_command_line_change_nothing(box):
+def test_faults_of_the_command_line_change_no_circuit(box):
     box.far_end.fault("error", command="add", count=1)
     assert "Error: the operation failed" in box.refused("add 1A-1B safe")
     box.far_end.fault("busy", delay=1.0)
@@ -224,7 +224,7 @@ CIRCUITS = st.tuples(st.integers(1, 999), st.integers(1, 999))
 
 
 @given(st.lists(CIRCUITS, unique=True))
-def test_a_table_is_read_as_it_was_written(some):
+def test_a_table_reads_back_as_it_was_written(some):
     rows = [(name, *name.split("-")) for name in map(circuit_id, some)]
     assert configured_circuits(table(CIRCUIT_COLUMNS, rows)) == some
     told = table(STATUS_COLUMNS, [(*row, "tuned", "tuning") for row in rows])

@@ -173,21 +173,21 @@ class TestFaultsOfTheLanguage:
         polatis.client.log_in()
         assert polatis.say("RTRV-PATCH:::3:;") == []
 
-    def test_while_busy_changes_are_refused(self, polatis):
+    def test_a_busy_switch_refuses_changes(self, polatis):
         polatis.far_end.fault("busy", delay=1.0)
         assert polatis.say("ENT-PATCH::1,5:2:;") == "DENY SARB All Resources Busy"
         assert polatis.say("RTRV-PATCH:::3:;") == []
         polatis.time.advance(1.0)
         assert polatis.say("ENT-PATCH::1,5:4:;") == []
 
-    def test_an_error_changes_nothing(self, polatis):
+    def test_a_refused_command_changes_no_circuit(self, polatis):
         polatis.far_end.fault("error", count=1)
         assert polatis.say("ENT-PATCH::1,5:2:;").startswith("DENY SROF")
         assert polatis.say("RTRV-PATCH:::3:;") == []
 
 
 class TestPolatis:
-    def test_identity_and_size_are_reported(self, polatis):
+    def test_a_polatis_reports_its_identity_and_size(self, polatis):
         assert polatis.say("RTRV-NETYPE:::2:;") == ["Polatis,VST-4x4-LU1-DMHNS,OCS,6.5.2.18"]
         assert polatis.say("RTRV-INV::OCS:2:;") == ["OCS:SN=S1"]
         assert polatis.say("RTRV-EQPT::SYSTEM:2:::PARAMETER=SIZE;") == ["SYSTEM:SIZE=4x4"]
@@ -204,7 +204,7 @@ class TestPolatis:
         polatis.say("DLT-PATCH::ALL:6:;")
         assert polatis.lit == {}
 
-    def test_shutters_stop_light_and_read_back(self, polatis):
+    def test_shutters_block_light_and_read_back_as_closed(self, polatis):
         polatis.say("ENT-PATCH::1,5:2:;")
         polatis.time.advance(SETTLE)
         polatis.say("OPR-PORT-SHUTTER::5:3:;")
@@ -241,7 +241,7 @@ class TestPolatis:
         assert polatis.say(text).startswith(f"DENY {code}")
         assert polatis.say("RTRV-PATCH:::3:;") == ["2,5"]
 
-    def test_after_a_power_loss_it_is_dark_and_all_clients_are_disconnected(self, polatis):
+    def test_after_a_power_loss_a_polatis_is_dark_and_all_clients_are_disconnected(self, polatis):
         polatis.say("ENT-PATCH::1,5:2:;")
         polatis.far_end.fault("restart")
         assert polatis.client.hung_up
@@ -260,7 +260,7 @@ def states(box):
 
 
 class TestCalient:
-    def test_the_identity_is_reported(self, calient):
+    def test_a_calient_reports_its_identity(self, calient):
         assert calient.say("RTRV-NE:::2;") == [
             "SERIALNUMBER=S1,SWPACKAGE=6.1.0,STATUS=OK,CHASSISTYPE=S4"
         ]
@@ -279,7 +279,7 @@ class TestCalient:
         calient.say(f"DLT-CRS:::6::,SYSTEM,{name};")
         assert states(calient) == {}
 
-    def test_rows_have_every_field_that_controllers_read(self, calient):
+    def test_listed_circuits_have_every_field_that_drivers_read(self, calient):
         calient.say("ENT-CRS::1.1.1,1.2.1:2::EXP7,1WAY,patch 7;")
         assert calient.say("RTRV-CRS:::3::EXP7,patch 7;") == [
             "patch 7:SRCPORT=1.1.1,DSTPORT=1.2.1,GRPNAME=EXP7,CONNNAME=patch 7,CONNTYPE=1WAY,"
@@ -290,7 +290,7 @@ class TestCalient:
         ("conflict", "shown", "lit"),
         [("move", {"1.1.1>1.2.1"}, {1: 7}), ("ignore", {"1.1.1>1.1.2"}, {1: 6})],
     )
-    def test_a_port_in_use_is_treated_as_the_card_of_the_box_says(
+    def test_a_port_in_use_is_moved_or_refused_as_the_characterisation_card_says(
         self, calient, conflict, shown, lit
     ):
         calient.site.conflict = conflict
@@ -338,7 +338,7 @@ class TestCalient:
         (row,) = calient.say("RTRV-PORT::1.1.2:5;")
         assert "OUTPWR=-" in row
 
-    def test_everything_can_be_deleted_at_once(self, calient):
+    def test_one_command_deletes_all_circuits(self, calient):
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,2WAY;")
         calient.say("ACT-CRS:::3::1.1.1-1.1.2;")
         assert calient.say("DLT-CRS-ALL:::4;") == []
@@ -362,7 +362,7 @@ class TestCalient:
         assert states(calient) == {}
         assert calient.say("ENT-CRS::1.1.1,1.1.2:4::,1WAY;") == []
 
-    def test_after_a_power_loss_its_circuits_are_restored_right_or_wrong(self, calient):
+    def test_after_a_power_loss_a_calient_restores_its_circuits_or_wrong_ones(self, calient):
         for ends in (("1.1.1", "1.1.1"), ("1.1.2", "1.1.2")):
             calient.say(f"ENT-CRS::{','.join(ends)}:2::,1WAY;")
             calient.say(f"ACT-CRS:::3::{'>'.join(ends)};")

@@ -48,7 +48,7 @@ def test_a_message_ends_outside_of_strings_and_comments(data, count):
     assert message_end(data) == count
 
 
-def test_a_long_message_that_is_not_whole_yet_takes_no_time():
+def test_a_long_incomplete_message_is_scanned_in_linear_time():
     assert message_end(b'   "1.1.1>2.1.1:SRCPORT=1/1 x"\r\n' * 5000) == 0
     assert message_end(b"abcdefghij " * 20_000) == 0
 
@@ -73,7 +73,7 @@ def test_autonomous_messages_may_hold_non_ascii_bytes():
         message(spoken("M  1 COMPLD", ["45 °C"]))
 
 
-def test_names_may_be_nothing_at_all():
+def test_empty_names_are_parsed():
     data = spoken("M  1 COMPLD").replace(b"OCS-A", b"( nil )")
     assert message(data)[1] == Reply("1", "COMPLD")
 
@@ -111,14 +111,14 @@ def test_rows_are_the_quoted_lines_and_nothing_else():
     ),
     st.integers(1, 999_999),
 )
-def test_a_command_that_was_sent_is_understood(request, tag):
+def test_a_command_written_by_the_host_is_parsed_by_the_device(request, tag):
     data = request.text(str(tag)).encode()
     assert command_end(data + b"RTRV-NE;") == len(data)
     received = command(b"\r\n" + data)
     assert received == Command(request.verb, "", request.aid, str(tag), request.blocks)
 
 
-def test_a_command_may_leave_out_what_is_at_its_end():
+def test_trailing_parameters_of_a_command_may_be_left_out():
     assert command(b"rtrv-ne;") == Command("RTRV-NE")
     assert command(b'ENT-X:OCS:"a:b;c":5;').aid == '"a:b;c"'
 
@@ -138,7 +138,7 @@ def test_an_invalid_list_of_ports_is_refused(text):
         unlisted(text)
 
 
-def test_values_go_on_until_the_next_key():
+def test_a_value_extends_to_the_next_key():
     assert keyed("ALIAS=,CONNNAME1=a, b,AS=IS") == {"ALIAS": "", "CONNNAME1": "a, b", "AS": "IS"}
 
 

@@ -30,7 +30,7 @@ def test_a_card_reads_back_as_it_was_written():
 
 
 @given(SECONDS)
-def test_a_timing_is_in_order(seconds):
+def test_the_percentiles_of_a_timing_are_in_order(seconds):
     timing = Timing.of(seconds)
     assert timing.n == len(seconds)
     assert timing.min <= timing.median <= timing.max
@@ -38,7 +38,7 @@ def test_a_timing_is_in_order(seconds):
     assert sum(second <= timing.p95 for second in seconds) >= 0.95 * len(seconds)
 
 
-def test_a_card_does_not_drift_from_itself_nor_from_another_box_of_the_same_kind():
+def test_a_card_does_not_differ_from_itself_nor_from_one_of_a_like_switch():
     other = replace(BOX, identity={**BOX.identity, "serial": "S2"}, made="later")
     assert not list(drift(BOX, BOX))
     assert not list(drift(BOX, other))
@@ -60,7 +60,7 @@ def test_differences_between_cards_are_named(other, what):
     assert [difference.what for difference in drift(other, BOX)] == [what]
 
 
-def test_tiny_differences_are_those_of_the_machines_that_measured():
+def test_differences_within_the_accuracy_of_the_probe_are_ignored():
     assert not list(drift(BOX, with_light(0.0251)))
     fast = replace(BOX, timings={"answer": Timing.of([0.0001])})
     slow = replace(BOX, timings={"answer": Timing.of([0.0009])})

@@ -17,7 +17,7 @@ some = st.frozensets(st.sampled_from(CIRCUITS), max_size=4)
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("xyz"), some, some), max_size=8))
-def test_a_change_is_made_just_when_it_touches_nobody_else(changes):
+def test_a_change_is_made_exactly_when_it_affects_no_circuit_of_another_owner(changes):
     owned = {}
     for owner, remove, add in changes:
         mine = owned.get(owner, frozenset())
@@ -35,7 +35,7 @@ def test_a_change_is_made_just_when_it_touches_nobody_else(changes):
         owned = after
 
 
-def test_the_owner_in_the_way_is_named():
+def test_a_refused_change_names_the_owner_of_the_conflicting_circuit():
     owned = {"x": frozenset({Circuit.parse("a.p0", "b.p0")})}
     with pytest.raises(CircuitOfAnother, match=r"y asked for b\.p0–c\.p0, and b\.p0 is in .* of x"):
         change_own(owned, "y", frozenset(), frozenset({Circuit.parse("b.p0", "c.p0")}))
@@ -45,7 +45,7 @@ def test_the_owner_in_the_way_is_named():
         change_own(owned, "x", frozenset({Circuit.parse("c.p0", "d.p0")}), frozenset())
 
 
-def test_a_port_goes_from_one_circuit_to_another_in_one_change():
+def test_a_port_can_move_from_one_circuit_to_another_in_one_change():
     before, after = Circuit.parse("a.p0", "b.p0"), Circuit.parse("a.p0", "c.p0")
     owned = {"x": frozenset({before})}
     assert change_own(owned, "x", frozenset({before}), frozenset({after})) == {"x": {after}}

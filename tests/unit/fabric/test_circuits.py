@@ -79,17 +79,17 @@ def test_a_port_without_a_fibre_is_named():
 
 
 @given(names, names)
-def test_a_host_port_reads_back(host, port):
+def test_the_name_of_a_host_port_reads_back(host, port):
     assert HostPort.parse(str(HostPort(host, port))) == HostPort(host, port)
 
 
 @given(names, st.integers(0, 9999))
-def test_a_switch_port_reads_back(switch, number):
+def test_the_name_of_a_switch_port_reads_back(switch, number):
     assert SwitchPort.parse(str(SwitchPort(switch, number))) == SwitchPort(switch, number)
 
 
 @pytest.mark.parametrize("text", ["", ".", "h0", "h0.", ".p0"])
-def test_half_a_host_port_is_refused(text):
+def test_an_incomplete_name_of_a_host_port_is_refused(text):
     with pytest.raises(ValueError, match="not a host port"):
         HostPort.parse(text)
 
@@ -97,7 +97,7 @@ def test_half_a_host_port_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["", "ocs", "ocs.", ".17", "ocs.x", "ocs.-1", "ocs.1.5.x", "ocs.²"]
 )
-def test_half_a_switch_port_is_refused(text):
+def test_an_incomplete_name_of_a_switch_port_is_refused(text):
     with pytest.raises(ValueError, match="not a switch port"):
         SwitchPort.parse(text)
 
@@ -123,7 +123,7 @@ def test_a_port_in_two_circuits_makes_no_matching():
 
 
 @given(wirings_with_matchings())
-def test_a_matching_is_a_set_of_its_circuits_however_often_they_are_named(drawn):
+def test_a_circuit_named_twice_is_once_in_a_matching(drawn):
     _, wanted = drawn
     assert matching([*wanted, *wanted]) == wanted
 

@@ -71,7 +71,7 @@ def joined(link, ports):
 
 @settings(max_examples=25)
 @given(cases())
-def test_light_through_the_cross_connects_joins_what_the_links_ask_for(case):
+def test_the_planned_cross_connects_join_the_ports_of_every_link(case):
     links, ports, wiring = case
     mapped = map_links(links, ports, FibrePlant(wiring))
     assert light_of(mapped, wiring) == mapped.circuits
@@ -117,7 +117,7 @@ def test_direct_fibres_need_no_cross_connect(case, data):
     assert light_of(mapped, wiring) == circuits - fixed
 
 
-def test_rails_on_switches_of_their_own_share_none():
+def test_rails_on_separate_switches_share_no_switch():
     ports = names(4, 4)
     plant = FibrePlant(duplex(ports, lambda number: f"rail{number // 2}"))
     (links,) = Rails(2).matchings(8, 2)
@@ -176,7 +176,7 @@ def test_a_direct_fibre_that_leads_elsewhere_is_named(near):
     )
 
 
-def test_a_fibre_end_of_two_ports_is_refused():
+def test_a_switch_port_wired_to_two_host_ports_is_refused():
     a, b, c = (HostPort(host, "p0") for host in "abc")
     one = Fibres(SwitchPort("ocs", 1), SwitchPort("ocs", 2))
     other = Fibres(SwitchPort("ocs", 3), SwitchPort("ocs", 2))

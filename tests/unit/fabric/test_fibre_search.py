@@ -94,7 +94,7 @@ def test_every_port_is_tested_for_any_number_of_ports_per_host():
     assert room.search() == states(room, "found")
 
 
-def test_a_single_port_gets_no_verdict():
+def test_a_lab_with_a_single_port_gets_no_verdict_on_its_fibres():
     room = Room(wired(1))
     assert room.search() == {"h0.p0": "dark"}
     assert "nothing can be said" in room.text["h0.p0"]
@@ -207,7 +207,7 @@ def test_a_finding_is_reported_as_soon_as_it_is_certain():
     assert after == [2, 2, 3, 4, 5, 5]
 
 
-def test_a_search_that_cannot_continue_states_the_reason():
+def test_a_fibre_search_that_cannot_continue_states_the_reason():
     def refuse(circuit, wiring):
         raise InterruptedError("ended")
 
@@ -220,7 +220,7 @@ def test_a_search_that_cannot_continue_states_the_reason():
 
 @settings(max_examples=50)
 @given(st.data())
-def test_each_port_gets_the_verdict_of_its_fibres(data):
+def test_the_verdict_on_each_port_matches_its_simulated_fibres(data):
     """Three ports side by side are right; of the others, any two are swapped, any are dark."""
     file = wired(data.draw(st.integers(3, 9)))
     room, others = Room(file), list(file)[3:]
@@ -240,7 +240,7 @@ def test_each_port_gets_the_verdict_of_its_fibres(data):
 
 @settings(max_examples=50)
 @given(st.data())
-def test_no_finding_is_false_for_any_mix_of_fibres(data):
+def test_no_finding_is_false_for_any_mix_of_faulty_fibres(data):
     """Where one port is right, at least: between exchanged ones nobody can tell."""
     file = wired(data.draw(st.integers(3, 7)))
     room, ports = Room(file), list(file)
@@ -277,7 +277,7 @@ def test_every_port_of_a_correctly_wired_lab_of_single_fibres_is_found(hosts):
     assert room.search() == states(room, "found")
 
 
-def test_single_fibres_that_are_swapped_and_one_that_is_unplugged():
+def test_swapped_and_unplugged_bidirectional_fibres_are_found():
     room = Room(bidi(6))
     one, other, gone = HostPort("h1", "p0"), HostPort("h3", "p0"), HostPort("h4", "p1")
     room.swap(one, other)

@@ -147,14 +147,14 @@ def hold_against_reference(case):
 
 @settings(max_examples=200)
 @given(cases())
-def test_a_plan_passes_when_no_state_that_fits_what_is_known_breaks_a_limit(case):
+def test_a_plan_is_accepted_exactly_when_no_possible_light_levels_break_a_limit(case):
     hold_against_reference(case)
 
 
 @pytest.mark.soak
 @settings(max_examples=MANY)
 @given(cases())
-def test_many_plans_pass_when_no_state_that_fits_what_is_known_breaks_a_limit(case):
+def test_many_plans_are_accepted_exactly_when_no_possible_light_levels_break_a_limit(case):
     hold_against_reference(case)
 
 
@@ -207,13 +207,13 @@ def test_a_refusal_states_which_measurement_is_missing(reading, launch, reason, 
     assert re.search(settles, found.value.settles)
 
 
-def test_light_that_is_known_to_be_weak_enough_passes():
+def test_light_known_to_be_below_the_limit_is_accepted():
     check(measured(-3.5))
     check(DARK, p1=-3.0)
     check(NOT_CONNECTED, p1=-3.0)
 
 
-def test_a_sweeping_switch_is_checked_for_every_channel_it_passes():
+def test_limits_are_checked_for_every_channel_that_a_moving_switch_passes():
     limits, channels = LightLimits({3: 0.0}), tuple({1: port} for port in (2, 3, 4))
     can = Capabilities(frozenset({1}), frozenset({2, 3, 4}), 0.1, 0.1, channels, sweeps=True)
     words = "port 3 withstands 0 dBm and what enters at port 1 is not measured"
@@ -223,7 +223,7 @@ def test_a_sweeping_switch_is_checked_for_every_channel_it_passes():
     limits.check({1: 2}, {1: 2}, {}, can)
 
 
-def test_light_behind_a_temporary_attenuation_is_counted_in_full():
+def test_light_behind_a_temporary_attenuation_is_checked_without_the_attenuation():
     limits = LightLimits({6: -3.0})
     limits.check({}, {1: 6}, {1: measured(-20.0)}, CAN, {1: 16.5})
     with pytest.raises(LightRefused, match=r"could get -2\.5 dBm"):
@@ -247,7 +247,7 @@ def test_excess_power_is_reported_beyond_the_error_of_a_monitor(readings, too_mu
     assert [(one.port, one.dbm) for one in found] == too_much
 
 
-def test_a_receiver_that_needs_light_keeps_it_or_gets_another():
+def test_a_receiver_that_needs_light_keeps_its_source_or_gets_another():
     limits = LightLimits(keep_alive=frozenset({6}))
     with pytest.raises(LightRefused, match="port 6 is to be kept alight"):
         limits.check({1: 6}, {}, {}, CAN)
@@ -258,7 +258,7 @@ def test_a_receiver_that_needs_light_keeps_it_or_gets_another():
     limits.check({1: 6}, {}, {1: DARK}, CAN)  # it was dark before
 
 
-def test_a_reading_has_a_level_when_it_is_measured_and_only_then():
+def test_a_light_reading_has_a_level_exactly_when_it_is_measured():
     with pytest.raises(ValueError, match="dark cannot have a level"):
         Reading(Light.DARK, -3.0)
     for level in (None, float("nan"), float("inf")):
@@ -268,6 +268,6 @@ def test_a_reading_has_a_level_when_it_is_measured_and_only_then():
         above(-50.0, float("nan"))
 
 
-def test_a_reading_is_printed_with_its_level_or_state():
+def test_a_light_reading_is_printed_with_its_level_or_state():
     seen = (measured(-3.14), above(-50.0, -50.0), NOT_MEASURED, NOT_CONNECTED)
     assert list(map(str, seen)) == ["-3.1 dBm", "dark", "not measured", "not connected"]

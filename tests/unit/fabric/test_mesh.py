@@ -61,7 +61,7 @@ def test_cells_and_ports_are_as_many_as_in_the_published_mesh(edge, cells, ports
     assert (len(mesh.cells), len(mesh.rim)) == (cells, ports)
 
 
-def test_the_joints_of_two_hexagons_meet_crosswise():
+def test_a_cell_joins_the_corners_of_two_hexagons_crosswise():
     corners = {}
     for cell in SMALL.cells:
         a, a1, b, b1 = cell.joints
@@ -82,7 +82,7 @@ def test_any_setting_is_a_matching_of_all_external_ports(setting):
 
 
 @given(settings(), matchings())
-def test_light_makes_exactly_the_circuits_that_were_routed(setting, wanted):
+def test_traced_light_makes_exactly_the_routed_circuits(setting, wanted):
     mesh = replace(SMALL, setting=setting)
     routing = route(mesh, wanted)
     assert traced(SMALL, routing.setting) == wanted
@@ -125,7 +125,7 @@ def test_with_no_circuits_all_light_goes_to_unused_ports():
     assert not ends & {*SMALL.ingress, *SMALL.egress}
 
 
-def test_equal_circuits_are_routed_equally():
+def test_the_same_circuits_get_the_same_routes():
     wanted = dict(zip(range(1, INPUTS + 1), EGRESS, strict=True))
     assert route(SMALL, wanted) == route(hexagonal(4, 4), wanted)
 
@@ -177,7 +177,7 @@ def test_a_mesh_without_usable_ports_is_refused(arguments, complaint):
         hexagonal(*arguments)
 
 
-def test_the_usual_ports_use_no_outer_hexagon_twice():
+def test_the_default_ports_use_no_outer_hexagon_twice():
     for width, height in ((3, 3), (6, 6), (7, 3)):
         mesh = hexagonal(width, height)
         used = [Joint(*joint)[:2] for joint in mesh.ingress + mesh.egress]

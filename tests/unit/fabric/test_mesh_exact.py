@@ -38,7 +38,7 @@ def by_brute_force(mesh, matching, objective):
 @pytest.mark.parametrize("objective", ["total", "worst"])
 @pytest.mark.parametrize("matching", [*round_robin(4), ((0, 1),), ((1, 3),)])
 @pytest.mark.parametrize("stuck", [{}, {0: Gate.BAR, 3: Gate.CROSS}])
-def test_one_hexagon_is_solved_as_by_brute_force(matching, objective, stuck):
+def test_the_solution_for_one_hexagon_equals_brute_force(matching, objective, stuck):
     losses = tuple((1.0 + 0.1 * cell, 2.0 - 0.1 * cell) for cell in range(6))
     mesh = replace(TINY, losses=losses, stuck=stuck)
     graph = Graph.of(mesh)
@@ -69,7 +69,7 @@ def test_a_routing_of_a_small_mesh_is_proved_and_lit():
         assert sum(len(tracer.ray(one, setting).cells) for one, _ in joined) == free.loss
 
 
-def test_without_time_the_bound_is_that_of_routes_alone():
+def test_without_solver_time_the_bound_is_the_loss_in_an_empty_mesh():
     routed = choose_ports(hexagonal(4, 4), 8, "bidi")
     graph = Graph.of(routed.mesh)
     wanted = demands(routed.mesh, graph, routed.matchings[0])

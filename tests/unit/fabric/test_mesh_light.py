@@ -46,7 +46,7 @@ def test_the_tracer_and_the_model_agree():
             assert (path.end, tuple(step.cell for step in path.steps)) == (ray.end, ray.cells)
 
 
-def test_unknown_cells_let_light_go_wherever_it_might():
+def test_light_through_a_cell_of_unknown_state_may_leave_at_any_of_its_exits():
     tracer, chance = Tracer(SMALL.cells), random.Random(3)
     setting = random_setting(SMALL, chance)
     known = dict(enumerate(setting))
@@ -74,7 +74,7 @@ def test_a_wrong_setting_is_reported_by_port():
     assert any("which is used" in fault for fault in tracer.faults(setting, [], [one, ends[one]]))
 
 
-def test_a_mesh_from_a_map_of_cells_is_the_mesh_with_other_numbers():
+def test_a_mesh_read_from_a_map_equals_the_mesh_with_renumbered_cells():
     sides = {}
     for number, cell in enumerate(reversed(SMALL.cells)):
         joint = cell.joints[0]

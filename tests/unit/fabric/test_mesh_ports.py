@@ -34,22 +34,22 @@ def find_all(edge, hosts, kind):
 
 
 @pytest.mark.parametrize(("edge", "hosts", "kind"), DAILY)
-def test_all_matchings_of_some_ports_are_found(edge, hosts, kind):
+def test_ports_are_found_for_which_all_matchings_are_routed(edge, hosts, kind):
     find_all(edge, hosts, kind)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("edge", "hosts", "kind"), FULL)
-def test_all_matchings_of_many_ports_are_found(edge, hosts, kind):
+def test_many_ports_are_found_for_which_all_matchings_are_routed(edge, hosts, kind):
     find_all(edge, hosts, kind)
 
 
-def test_the_same_seed_chooses_the_same_ports():
+def test_the_search_chooses_the_same_ports_for_the_same_seed():
     first, second = (choose_ports(hexagonal(3, 3), 10, "bidi", seed=3, limit=900) for _ in "ab")
     assert (first.rim, first.routes) == (second.rim, second.routes)
 
 
-def test_trying_more_orders_gives_no_longer_paths():
+def test_more_routing_attempts_give_no_longer_paths():
     mesh, rim = hexagonal(4, 4), (0, 5, 9, 14, 18, 23, 27, 32)
     graph = Graph.of(mesh)
     totals = []
@@ -60,7 +60,7 @@ def test_trying_more_orders_gives_no_longer_paths():
     assert totals[1] <= totals[0]
 
 
-def test_the_search_ends_when_it_is_cancelled():
+def test_the_search_for_ports_ends_when_it_is_cancelled():
     asked = []
     routed = choose_ports(
         hexagonal(2, 2), 16, "bidi", stop=lambda: len(asked.append(0) or asked) > 3
@@ -69,7 +69,7 @@ def test_the_search_ends_when_it_is_cancelled():
     assert routed.count < len(routed.matchings)
 
 
-def test_the_search_ends_when_its_work_is_done():
+def test_the_search_for_ports_ends_at_its_limit():
     assert choose_ports(hexagonal(2, 2), 16, "bidi", limit=1).searches > 0
 
 
@@ -82,6 +82,6 @@ def test_a_mesh_with_too_few_ports_is_refused():
         choose_ports(hexagonal(3, 3), 5, "bidi")
 
 
-def test_matchings_are_those_of_a_round_robin():
+def test_the_matchings_of_routed_ports_are_those_of_a_round_robin():
     routed = route_all(hexagonal(4, 4), (0, 9, 18, 27), "bidi")
     assert routed.matchings == round_robin(4)

@@ -68,7 +68,7 @@ def test_an_invalid_matching_of_reciprocal_ports_is_refused(wanted):
         route(MESH, wanted)
 
 
-def test_the_least_loss_is_that_of_a_shortest_path_through_each_gate():
+def test_the_least_loss_of_a_route_equals_that_of_a_shortest_path():
     """Distances by search from both ends agree, and a single route has that loss."""
     losses = tuple((0.1 + 0.01 * (n % 7), 0.2 + 0.01 * (n % 5)) for n in range(len(MESH.cells)))
     graph = Graph.of(replace(MESH, losses=losses))
@@ -84,7 +84,7 @@ def test_the_least_loss_is_that_of_a_shortest_path_through_each_gate():
             assert graph.loss_of(lanes) == pytest.approx(router.distance(there))
 
 
-def test_stuck_cells_stay_as_they_stand_and_are_routed_around():
+def test_stuck_cells_keep_their_state_and_routes_avoid_them():
     chance = random.Random(5)
     found = 0
     for _ in range(20):
@@ -109,7 +109,7 @@ def test_routes_broken_by_a_stuck_cell_count_as_absent():
     assert mesh.circuits(route(mesh, {1: 5}).setting) == {1: 5}
 
 
-def test_a_search_with_too_small_a_budget_gives_no_routes():
+def test_routing_with_too_few_searches_gives_no_routes():
     graph = Graph.of(MESH)
     attempt = Router(graph).route(demands_of(graph, MESH, round_robin(8)[0]), 3)
     assert attempt.routes is None

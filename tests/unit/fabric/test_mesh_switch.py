@@ -26,21 +26,21 @@ def signed(value):
 
 
 @pytest.mark.parametrize("switch", [BIDI, SEPARATE])
-def test_a_switch_is_read_as_it_was_written(switch):
+def test_a_mesh_configuration_reads_back_as_it_was_written(switch):
     again = MeshSwitch.from_json(as_read(switch))
     assert again == switch
     assert again.is_all_to_all
     assert all(loss >= 1 for losses in again.losses() for loss in losses)
 
 
-def test_a_switch_with_a_matching_less_is_not_all_to_all():
+def test_a_mesh_configuration_that_lacks_a_matching_is_not_all_to_all():
     for switch in (BIDI, SEPARATE):
         value = as_read(switch)
         del value["matchings"][1]
         assert not MeshSwitch.from_json(signed(value)).is_all_to_all
 
 
-def test_losses_are_those_of_the_gates():
+def test_the_loss_of_a_circuit_is_the_sum_of_its_cells():
     value = as_read(BIDI)
     for cell in value["mesh"]["cells"]:
         cell["loss"] = [0.25, 0.25]
@@ -48,7 +48,7 @@ def test_losses_are_those_of_the_gates():
     assert dear == tuple(tuple(0.25 * loss for loss in losses) for losses in BIDI.losses())
 
 
-def test_a_wrong_hash_is_refused():
+def test_a_mesh_configuration_with_a_wrong_hash_is_refused():
     value = as_read(BIDI)
     value["matchings"].pop()
     with pytest.raises(ValueError, match="its content has the hash"):

@@ -171,19 +171,19 @@ def test_ten_thousand_plans_give_the_wanted_circuits_or_a_refusal(situation, shu
 
 
 @given(standing(), shuffles)
-def test_a_switch_that_is_never_dark_moves_as_little_as_it_can(situation, shuffled):
+def test_a_change_of_a_positional_switch_moves_the_fewest_circuits(situation, shuffled):
     stands_somewhere(situation, shuffled)
 
 
 @pytest.mark.soak
 @settings(max_examples=MANY)
 @given(standing(), shuffles)
-def test_ten_thousand_positions(situation, shuffled):
+def test_ten_thousand_changes_of_positional_switches_move_the_fewest_circuits(situation, shuffled):
     stands_somewhere(situation, shuffled)
 
 
 @given(situations())
-def test_a_reached_state_needs_no_further_change(situation):
+def test_planning_from_the_wanted_state_gives_an_empty_change(situation):
     try:
         reached = after(situation.state, situation.plan())
     except ValueError:
@@ -196,7 +196,7 @@ def plan(state, wanted, ours, ports):
     return plan_change(state, wanted, ours, frozenset(ports), CAN)
 
 
-def test_an_absent_circuit_of_ours_is_not_removed_again():
+def test_a_circuit_of_the_run_that_no_longer_exists_is_not_removed_again():
     change = plan({}, {}, {1: 6}, {1, 6})
     assert not change
     assert str(change) == "nothing to change"
@@ -208,17 +208,17 @@ def test_a_circuit_moved_by_another_client_counts_as_foreign():
 
 
 @pytest.mark.parametrize("wanted", [{1: 9}, {2: 6}])
-def test_a_port_that_may_not_be_touched_is_refused_at_either_end(wanted):
+def test_a_circuit_with_an_end_outside_the_permitted_ports_is_refused(wanted):
     with pytest.raises(ValueError, match=r"port [29] is not among"):
         plan({}, wanted, {}, {1, 6})
 
 
-def test_light_goes_only_from_an_ingress_to_an_egress():
+def test_a_cross_connect_that_is_not_from_an_ingress_to_an_egress_is_refused():
     with pytest.raises(ValueError, match="no path 6→1"):
         plan({}, {6: 1}, {}, {1, 6})
 
 
-def test_two_ingress_ports_cannot_go_to_one_egress():
+def test_connecting_two_ingress_ports_to_one_egress_port_is_refused():
     with pytest.raises(ValueError, match="two ingress ports"):
         plan({}, {1: 6, 2: 6}, {}, {1, 2, 6})
 
@@ -229,7 +229,7 @@ TWO_BY_TWO = Capabilities(
 )
 
 
-def test_a_two_by_two_switch_names_the_second_circuit_of_its_state():
+def test_a_change_of_a_two_by_two_switch_includes_the_second_circuit_of_its_state():
     change = plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), TWO_BY_TWO)
     assert after(BAR, change) == CROSSED
     assert change.disturbs == {(2, 3)}
@@ -241,7 +241,7 @@ def test_a_foreign_second_circuit_is_named_and_kept():
         plan_change(BAR, {1: 4}, {1: 3}, frozenset({1, 3, 4}), TWO_BY_TWO)
 
 
-def test_circuits_that_no_position_provides_are_refused():
+def test_circuits_that_no_position_of_the_switch_provides_are_refused():
     only = Capabilities(frozenset({1, 2}), frozenset({3, 4}), 0.001, 0.002, positions=(BAR,))
     with pytest.raises(ValueError, match="no position of this switch holds 1→4 together"):
         plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), only)
@@ -275,17 +275,17 @@ def test_a_mesh_does_not_reroute_foreign_circuits():
     assert plan_change(HELD, {}, {4: 8}, ALL_OF_IT, can) == Change({4: 8}, {})
 
 
-def test_a_mesh_keeps_its_cells_when_nothing_changes():
+def test_an_empty_change_of_a_mesh_keeps_the_state_of_its_cells():
     _, can = mesh_that_holds(HELD)
     assert not plan_change(HELD, HELD, HELD, ALL_OF_IT, can)
 
 
-def test_a_change_is_printed_readably():
+def test_a_planned_change_is_printed_as_readable_text():
     assert str(Change({3: 4, 1: 2}, {1: 4})) == "-1→2 -3→4 +1→4"
     assert Change({1: 2}, {})
     assert not Change({}, {})
 
 
-def test_a_difference_is_printed_readably():
+def test_a_difference_of_states_is_printed_as_readable_text():
     assert str(Difference.between({1: 6, 2: 7}, {1: 7, 2: 7})) == "no 1→6, 1→7 instead"
     assert not Difference.between({1: 6}, {1: 6})

@@ -54,7 +54,7 @@ def test_original_circuits_are_restored_unless_foreign_ones_conflict(drawn):
 
 
 @given(aftermaths())
-def test_circuits_neither_ours_nor_original_count_as_foreign(drawn):
+def test_circuits_made_neither_by_the_run_nor_before_it_count_as_foreign(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     for ingress, egress in present.items():
@@ -72,7 +72,7 @@ def test_without_conflicts_the_safe_state_is_the_original_state(drawn):
 
 
 @given(aftermaths())
-def test_only_idle_circuits_of_the_lab_replace_missing_ones(drawn):
+def test_only_idle_circuits_of_the_lab_file_replace_circuits_that_cannot_be_restored(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     for ingress, egress in goal.instead.items():

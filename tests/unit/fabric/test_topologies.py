@@ -173,14 +173,14 @@ def test_all_to_all_joins_every_two_ranks_in_one_matching(case):
     assert len(matchings) == ceil(rounds / (ports // topology.fibres))
 
 
-def test_all_to_all_with_a_port_for_every_peer_never_moves():
+def test_all_to_all_with_a_port_for_every_peer_has_one_matching():
     (links,) = AllToAll().matchings(8, 7)
     assert len(links) == 28
 
 
 @settings(max_examples=25)
 @given(all_to_alls(), st.integers(0, 7))
-def test_behind_one_port_no_two_ranks_meet_twice(case, port):
+def test_in_all_to_all_no_two_ranks_meet_twice_behind_one_port(case, port):
     topology, ranks, ports = case
     met = Counter()
     for links in topology.matchings(ranks, ports):
@@ -190,7 +190,7 @@ def test_behind_one_port_no_two_ranks_meet_twice(case, port):
 
 @settings(max_examples=25)
 @given(st.integers(0, 3), st.integers(1, 3))
-def test_pairs_at_a_power_of_two_differ_in_one_bit(bit, blocks):
+def test_pairs_with_a_stride_that_is_a_power_of_two_differ_in_one_bit(bit, blocks):
     stride = 2**bit
     ranks = 2 * stride * blocks
     (links,) = Pairs(stride).matchings(ranks, 1)
@@ -201,7 +201,7 @@ def test_pairs_at_a_power_of_two_differ_in_one_bit(bit, blocks):
 
 @settings(max_examples=25)
 @given(rails())
-def test_rails_have_no_links_between_them_and_each_is_the_topology_inside(case):
+def test_each_rail_has_the_links_of_its_topology_and_none_to_other_rails(case):
     topology, ranks, ports = case
     per_host = topology.ranks_per_host
     inside = topology.each.matchings(ranks // per_host, ports)
@@ -217,7 +217,7 @@ def test_rails_have_no_links_between_them_and_each_is_the_topology_inside(case):
 
 @settings(max_examples=25)
 @given(st.data(), st.integers(2, 6), st.integers(1, 4))
-def test_a_graph_is_possible_where_no_rank_has_more_links_than_ports(data, ranks, ports):
+def test_a_graph_is_accepted_exactly_where_no_rank_has_more_links_than_ports(data, ranks, ports):
     pairs = data.draw(pair_lists(ranks))
     degrees = Counter(rank for pair in pairs for rank in pair)
     if max(degrees.values(), default=0) > ports:
@@ -230,7 +230,7 @@ def test_a_graph_is_possible_where_no_rank_has_more_links_than_ports(data, ranks
     assert ends == [(rank, port) for rank in range(ranks) for port in range(degrees[rank])]
 
 
-def test_time_slots_are_the_graphs_of_their_slots():
+def test_the_links_of_each_time_slot_equal_those_of_a_graph():
     slots = (((0, 1), (2, 3)), ((0, 2),), ())
     assert TimeSlots(slots).matchings(4, 1) == tuple(
         Graph(pairs).matchings(4, 1)[0] for pairs in slots
@@ -241,7 +241,7 @@ def test_links_of_a_list_are_the_same_whichever_end_is_named_first():
     assert links_between([(1, 0)], 2, 1) == links_between([(0, 1)], 2, 1) == {((0, 0), (1, 0))}
 
 
-def test_parts_with_fewer_matchings_have_no_links_in_the_later_ones():
+def test_combined_topologies_with_fewer_matchings_have_no_links_in_later_ones():
     pair, ring_of_three = Pairs().matchings(2, 1), AllToAll().matchings(3, 1)
     both = side_by_side(
         [
@@ -281,6 +281,6 @@ def test_parts_with_fewer_matchings_have_no_links_in_the_later_ones():
         (TimeSlots(()), 2, 1, "at least one slot"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_with_the_reason(topology, ranks, ports, reason):
+def test_a_topology_that_the_ports_do_not_allow_is_refused_with_the_reason(topology, ranks, ports, reason):
     with pytest.raises(ValueError, match=reason):
         topology.matchings(ranks, ports)

@@ -41,7 +41,7 @@ def test_a_ring_is_the_same_from_any_first_host(hosts):
     assert ring(hosts, ports(hosts)) == ring(turned, ports(hosts))
 
 
-def test_two_hosts_are_joined_by_both_of_their_ports():
+def test_a_ring_of_two_hosts_joins_both_of_their_ports():
     assert ring(["a", "b"], ports("ab")) == {
         Circuit.parse("a.p1", "b.p0"),
         Circuit.parse("b.p1", "a.p0"),
@@ -49,7 +49,7 @@ def test_two_hosts_are_joined_by_both_of_their_ports():
 
 
 @pytest.mark.parametrize("hosts", [[], ["a"]])
-def test_fewer_than_two_hosts_need_no_circuit(hosts):
+def test_a_ring_of_fewer_than_two_hosts_has_no_circuit(hosts):
     assert ring(hosts, {"a": ()}) == frozenset()
 
 

@@ -40,14 +40,14 @@ def test_a_lone_rank_has_no_circuits_and_no_neighbours():
 # --- power-cut
 
 
-def test_a_power_cut_takes_the_victims_outlet_and_no_other(lab):
+def test_a_power_cut_switches_off_the_victims_outlet_and_no_other(lab):
     said = lab.fault("power-cut").inject(lab.bench, lab.victim, soon())
     assert lab.powered == {"1": True, "2": False, "3": True, "4": True}
     assert said.note == "outlet pdu.2 off"
     assert lab.bench.power.cut_hosts == {"h1"}
 
 
-def test_an_outlet_that_stays_off_is_unsafe_and_stays_in_the_journal(lab):
+def test_undoing_a_power_cut_raises_unsafe_when_the_outlet_stays_off(lab):
     fault = lab.fault("power-cut")
     fault.inject(lab.bench, lab.victim, soon())
     lab.unit.fault("stuck", port="2")
@@ -157,7 +157,7 @@ def test_a_killed_rank_is_confirmed_by_another_process_on_its_host(lab):
 
 
 @pytest.mark.parametrize(("kind", "state"), [("rank-kill", "Z"), ("rank-freeze", "T")])
-def test_a_claim_of_the_injector_is_not_a_confirmation(lab, kind, state, monkeypatch):
+def test_a_report_of_the_injector_itself_does_not_confirm_the_fault(lab, kind, state, monkeypatch):
     """An agent that says that its signal has worked, and has sent none."""
     claimed = lambda *_, **__: SignalTimes(1.0, 2.0, state)  # noqa: E731
     monkeypatch.setattr(lab.bench.hosts["h1"], "signal_rank", claimed)

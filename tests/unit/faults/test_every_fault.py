@@ -36,20 +36,20 @@ def test_inject_causes_the_fault_and_reports_target_and_time(lab, fault):
     assert said.note
 
 
-def test_the_undo_is_in_the_journal_once_it_is_needed(lab, fault):
+def test_the_undo_of_every_fault_is_in_the_journal_before_the_injection(lab, fault):
     own = fault.undo_entry(lab.bench, lab.victim)
     injected(lab, fault)
     assert own or lab.recorded_undos() or fault.is_final
 
 
-def test_undo_restores_the_lab(lab, fault):
+def test_the_undo_of_every_fault_restores_the_lab(lab, fault):
     before = lab.state()
     injected(lab, fault)
     fault.undo(lab.bench, lab.victim, soon())
     assert lab.state() == before or fault.is_final
 
 
-def test_undo_twice_is_harmless(lab, fault):
+def test_a_second_undo_of_a_fault_changes_nothing(lab, fault):
     injected(lab, fault)
     fault.undo(lab.bench, lab.victim, soon())
     after = lab.state()
@@ -57,7 +57,7 @@ def test_undo_twice_is_harmless(lab, fault):
     assert lab.state() == after
 
 
-def test_undo_without_inject_is_harmless(lab, fault):
+def test_an_undo_without_an_injection_changes_nothing(lab, fault):
     before = lab.state()
     fault.undo(lab.bench, lab.victim, soon())
     assert lab.state() == before

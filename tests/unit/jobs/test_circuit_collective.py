@@ -18,7 +18,7 @@ def job(**changes):
     return Collective(CollectiveOptions(**given)).on_circuits()
 
 
-def test_the_ring_is_where_every_collective_begins_and_it_needs_no_other_circuits():
+def test_every_collective_begins_on_the_circuits_of_the_ring():
     found = job(algorithms=("ring",))
     assert isinstance(found, PredictableJob) and isinstance(found, CircuitRequestingJob)
     assert len(found.circuits) == 1
@@ -45,7 +45,7 @@ def test_ranks_get_the_repointed_and_forwarded_schedules_with_all_circuits():
         ("auto", {"ring", "rhd"}),
     ],
 )
-def test_the_model_expects_a_time_of_everything_that_runs(circuits, names):
+def test_the_model_predicts_a_time_for_every_schedule_that_runs(circuits, names):
     expected = job(circuits=circuits).predict(TWIN, {})
     assert set(expected) == {
         f"{what}_{name}_{size}"

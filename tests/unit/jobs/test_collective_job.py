@@ -19,7 +19,7 @@ def job(**changes):
     return Collective(CollectiveOptions(**{"ranks": 8, "sizes": (7 * MIB,)} | changes))
 
 
-def test_ranks_get_verified_schedules():
+def test_ranks_receive_schedules_that_the_verifier_accepts():
     told = job(straggler=2).for_rank()
     assert told["kind"] == "collective"
     schedules = told["options"]["schedules"]
@@ -32,7 +32,7 @@ def test_ranks_get_verified_schedules():
 @pytest.mark.parametrize(
     ("delay", "speedup"), [(0.0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
 )
-def test_the_model_expects_the_figures_of_the_paper(delay, speedup):
+def test_the_predicted_times_equal_those_of_the_paper(delay, speedup):
     assert isinstance(job(), PredictableJob)
     expected = job().predict(TWIN, {7: delay} if delay else {})
     assert expected["speedup"] == pytest.approx(speedup, abs=0.006)
@@ -66,7 +66,7 @@ def test_impossible_collective_jobs_are_refused(changes, error):
         CollectiveOptions(**{"ranks": 8, "sizes": (4096,)} | changes)
 
 
-def test_an_odd_number_of_ranks_is_served_by_the_others():
+def test_algorithms_other_than_stragglar_accept_an_odd_number_of_ranks():
     assert job(ranks=5, algorithms=("ring", "rhd", "direct")).ranks == 5
 
 
@@ -91,7 +91,7 @@ def test_the_bytes_sent_by_each_port_are_predicted():
     assert expected["sent_stragglar_7mib"] <= (6 + 9) * MIB
 
 
-def test_the_fold_can_be_asked_for_and_is_slower_than_elimination_off_powers_of_two():
+def test_the_fold_is_slower_than_elimination_unless_ranks_are_a_power_of_two():
     expected = job(ranks=6, algorithms=("rhd", "fold", "stragglar")).predict(TWIN, {})
     assert expected["total_fold_7mib"] > 1.5 * expected["total_rhd_7mib"]
     assert expected["speedup_over_fold"] > expected["speedup_over_rhd"]

@@ -47,7 +47,7 @@ def test_no_option_is_lost_between_the_file_and_the_rank(job):
         assert value == (list(given) if isinstance(given, tuple) else given)
 
 
-def test_a_job_states_the_number_of_its_hosts(job):
+def test_a_job_states_how_many_hosts_it_needs(job):
     given = OPTIONS[job.for_rank()["kind"]]
     assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, "ring")
 
@@ -64,14 +64,14 @@ def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
     assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 
-def test_training_ends_with_its_last_step_or_never():
+def test_training_ends_with_its_last_step_if_one_is_set():
     ends = Train(TrainOptions(ranks=2, steps=30))
     assert (ends.last_step, ends.endless) == (29, False)
     lives_on = Train(TrainOptions(ranks=2))
     assert (lives_on.last_step, lives_on.endless) == (None, True)
 
 
-def test_an_allreduce_ends_by_itself():
+def test_the_allreduce_job_ends_after_its_last_iteration():
     job = AllReduce(OPTIONS["allreduce"])
     assert (job.last_step, job.endless) == (None, False)
 
@@ -131,7 +131,7 @@ def test_a_job_without_samples_is_refused(options, complaint):
         AllReduceOptions(**{"ranks": 2, "sizes": (4096,)} | options)
 
 
-def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch):
+def test_an_invalid_option_of_a_job_is_reported_at_its_place_in_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.yaml").write_text(
         "experiment: e\nquestion: How?\nneeds: {hosts: 2}\n"

@@ -86,21 +86,21 @@ def test_mpirun_starts_a_process_for_every_gpu_from_the_first_host(hosts):
     assert text.endswith("all_reduce_perf -b 8 -e 134217728 -f 2 -n 20 -w 5 -g 1 -a 3")
 
 
-def test_srun_names_the_hosts(hosts):
+def test_the_srun_command_line_names_the_hosts(hosts):
     line, _ = nccl(gpus=4, launch="srun").command_lines(hosts[:2])
     assert " ".join(line).startswith(
         "srun --nodelist 192.0.2.21,192.0.2.22 --nodes 2 --ntasks-per-node 4 "
     )
 
 
-def test_without_mpi_every_host_runs_its_own(hosts):
+def test_without_mpi_every_host_runs_its_own_nccl_test(hosts):
     lines = nccl(gpus=4, launch="agent").command_lines(hosts[:2])
     assert lines == (lines[0], lines[0])
     assert " ".join(lines[0]).startswith("all_reduce_perf ")
     assert lines[0][-2:] == ("-g", "4")
 
 
-def test_a_report_is_requested_where_it_is_read(hosts):
+def test_nccl_tests_are_asked_for_a_json_report_where_one_is_read(hosts):
     line, _ = nccl(report="json").command_lines(hosts[:2])
     assert line[-2:] == ("-J", "{report}")
 
@@ -115,7 +115,7 @@ def test_an_environment_that_bypasses_the_fabric_is_refused(hosts):
         nccl().command_lines([without_rdma(host) for host in hosts[:2]])
 
 
-def test_planning_reads_no_secret(hosts):
+def test_planning_an_nccl_test_reads_no_secret(hosts):
     env = {"NCCL_SOCKET_IFNAME": Secret(env="ABSENT"), "HF_TOKEN": Secret(file="/absent")}
     hidden = [host.model_copy(update={"env": env}) for host in hosts[:2]]
     assert "-x HF_TOKEN" in " ".join(nccl().command_lines(hidden)[0])
@@ -129,7 +129,7 @@ def test_sockets_over_the_fabric_are_accepted(hosts):
     assert nccl().command_lines(plain)[0][0] == "mpirun"
 
 
-def test_a_launcher_cannot_hand_on_two_environments(hosts):
+def test_a_launcher_with_different_environments_per_host_is_refused(hosts):
     other = hosts[1].model_copy(update={"env": {}})
     with pytest.raises(ValueError, match="different environments"):
         nccl().command_lines([hosts[0], other])
@@ -185,7 +185,7 @@ def test_a_pattern_metric_is_the_median_over_all_ranks():
         ("1/s", "1/s", 5),
     ],
 )
-def test_a_number_is_brought_to_the_base_of_its_unit(unit, base, value):
+def test_a_printed_number_is_converted_to_the_base_unit(unit, base, value):
     (found,) = read(command(x=Pattern("= (.*)", unit, "lower")), "= 5\n").values()
     assert (found.value, found.unit) == (pytest.approx(value), base)
 
@@ -196,7 +196,7 @@ def test_a_pattern_that_finds_nothing_measures_nothing():
 
 
 @pytest.mark.parametrize("text", ["= five", "= nan", "= 1e999", "= ", "= 0x10", "= 1_0"])
-def test_a_pattern_that_catches_text_is_refused(text):
+def test_a_pattern_that_matches_text_instead_of_a_number_is_refused(text):
     with pytest.raises(LabError, match=r"metric 'x' caught .* not a number"):
         read(command(x=Pattern("= (.*)", "1", "lower")), text + "\n")
 
@@ -213,7 +213,7 @@ def test_a_pattern_that_never_ends_is_ended_and_named(monkeypatch):
         read(command(rate=RATE, endless=endless), "at 1 Mbit/s\n" + "a" * 60 + "!\n")
 
 
-def test_giant_output_is_read():
+def test_very_large_program_output_is_read():
     text = "at 7 Mbit/s\n" * 100_000
     (found,) = read(command(rate=RATE), text).values()
     assert found.value == 7e6
@@ -237,7 +237,7 @@ def test_an_invalid_pattern_is_refused(change, complaint):
 # --- nccl-tests ----------------------------------------------------------------------------
 
 
-def test_every_size_of_a_table_is_measured_in_our_units():
+def test_every_size_of_an_nccl_table_is_measured_in_base_units():
     found = read(nccl(), output("nccl-plain.txt"))
     assert len(found) == 2 * 3 * 25
     row = next(s for s in output("nccl-plain.txt").split("\n") if s.startswith("     1048576"))
@@ -274,7 +274,7 @@ def test_complete_rows_of_a_killed_program_are_measured():
     }
 
 
-def test_wrong_values_are_not_a_measurement():
+def test_output_that_reports_wrong_values_is_refused():
     with pytest.raises(LabError, match="2500000 values were wrong"):
         read(nccl(program="broadcast_perf"), output("nccl-exponents.txt"))
 
@@ -328,7 +328,7 @@ jobs:
         ("kind: command", "kind: command\n    gpus: 8", r"e\.yaml:7:.*gpus"),
     ],
 )
-def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch, old, new, complaint):
+def test_an_invalid_option_of_a_program_job_is_reported_at_its_place_in_the_file(tmp_path, monkeypatch, old, new, complaint):
     monkeypatch.chdir(tmp_path)
     assert FILE.count(old) == 1
     Path("e.yaml").write_text(FILE.replace(old, new))

@@ -69,7 +69,7 @@ def test_a_baseline_keeps_its_interval_its_run_and_its_machine(baselines):
     assert "/" not in baselines.file.name and this_machine().cores >= 1
 
 
-def test_a_baseline_is_kept_until_it_is_deleted(baselines):
+def test_a_baseline_is_not_replaced_by_a_slower_result(baselines):
     slower = {"a.recovery_time": metric(spread(1.2, 0.1))}
     assert baselines.take("x on y", slower, "later", "") == 0
     assert list(baselines.slower("x on y", slower))
@@ -100,7 +100,7 @@ def test_a_corrupt_baseline_file_is_reported_in_one_sentence(tmp_path, text):
 
 
 @pytest.mark.parametrize(("n", "before"), [(6, 6), (6, 8), (8, 6), (7, 7)])
-def test_false_positives_are_counted_as_every_order_of_two_samples_gives(n, before):
+def test_the_false_positive_rate_equals_a_count_over_all_orders_of_two_samples(n, before):
     red = total = 0
     for mine in itertools.combinations(range(n + before), n):
         others = sorted(set(range(n + before)) - set(mine))
@@ -110,7 +110,7 @@ def test_false_positives_are_counted_as_every_order_of_two_samples_gives(n, befo
     assert false_positive_rate(n, before) == pytest.approx(red / total, rel=1e-12)
 
 
-def test_a_planted_fifth_is_found_where_trials_differ_by_a_few_percent():
+def test_a_slowdown_of_a_fifth_is_found_where_trials_differ_by_a_few_percent():
     """Ten trials of each, with a standard deviation of 3 % around their mean."""
     chance = random.Random(12)
     found = alarms = 0

@@ -30,7 +30,7 @@ def test_an_arm_that_became_a_fifth_slower_fails_and_is_named(second_night, caps
     assert "small on rack: n4 is as fast as before: " in capsys.readouterr().out
 
 
-def test_a_wrong_value_and_a_broken_file_fail_and_are_named_in_every_report(nights, capsys):
+def test_a_wrong_value_and_an_invalid_file_fail_the_nightly_and_are_in_every_report(nights, capsys):
     nights.experiment("wrong", trials=1, rounds=11)
     (nights.path / "experiments" / "broken.yaml").write_text("experiment: broken\n")
     assert nights() == 1

@@ -14,13 +14,13 @@ LONG = ["run", str(ROOT / "experiments" / "stragglar-scaling.yaml"), *LAB]
 """A model of thousands of ranks, which takes many seconds."""
 
 
-def test_a_refused_run_reports_the_reason(tmp_path):
+def test_a_refused_nightly_task_reports_the_reason(tmp_path):
     ended = conduct(["run", "nowhere.yaml"], os.environ, tmp_path / "log", 60.0, [])
     assert (ended.code, ended.summary, ended.why) == (2, None, "")
     assert "nowhere" in ended.said
 
 
-def test_a_run_that_takes_too_long_is_ended(tmp_path):
+def test_a_nightly_task_that_takes_too_long_is_ended(tmp_path):
     results = ["--results", str(tmp_path), "--json"]
     ended = conduct([*LONG, *results], os.environ, tmp_path / "log", 0.0, [])
     assert ended.why == "too long" and ended.code in (128 + signal.SIGTERM, -signal.SIGTERM)

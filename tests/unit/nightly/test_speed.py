@@ -19,7 +19,7 @@ def fates(speed, is_sure=True):
     return {case.name.split()[0]: case.fate for case in speed.cases(is_sure=is_sure)}
 
 
-def test_only_a_slowdown_seen_twice_fails():
+def test_only_a_slowdown_measured_twice_fails():
     second = SpeedComparison(
         COMPARED, (slower("warm", "recovery_time"), slower("warm", "detection"))
     )
@@ -28,10 +28,10 @@ def test_only_a_slowdown_seen_twice_fails():
     assert case.reason == "recovery_time is slower: 600–700 ms, before 400–500 ms"
 
 
-def test_an_unconfirmed_slowdown_fails_nothing_and_is_reported():
+def test_an_unconfirmed_slowdown_is_reported_without_a_failure():
     assert fates(FIRST, is_sure=False) == {"warm": "skipped", "cold": "skipped"}
     assert all("run again" in case.reason for case in FIRST.cases(is_sure=False))
 
 
-def test_an_arm_without_baselines_has_no_case():
+def test_an_arm_without_baselines_gets_no_test_case():
     assert fates(SpeedComparison({}, ())) == {}

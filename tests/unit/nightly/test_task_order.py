@@ -85,13 +85,13 @@ def test_without_results_the_lab_that_an_experiment_names_comes_first(record):
         {"outcome": ""},
     ],
 )
-def test_results_of_other_files_or_of_hardware_do_not_count(record, changes):
+def test_results_of_changed_files_or_of_hardware_do_not_count(record, changes):
     record(LUMION, 3, 10, **changes)
     once, full = tasks([LUMION], past_runs(record.results, print))
     assert (once[0].last, full[0].last) == ("", "")
 
 
-def test_a_corrupt_record_hides_no_other(record):
+def test_a_corrupt_record_hides_no_other_run(record):
     for name, text in (("plan.json", "[]"), ("run.json", "{"), ("events.jsonl", "\x00")):
         (record(FAULTS, 1 + len(name), 1) / name).write_text(text)
     (record(FAULTS, 2, 1) / "experiment.yaml").unlink()
@@ -131,7 +131,7 @@ def test_the_expected_duration_of_a_run_is_its_last_one(record):
     assert tasks([LUMION], past_runs(record.results, print))[1][0].seconds == pytest.approx(126.0)
 
 
-def test_a_run_that_was_cut_short_takes_longer_than_that(record):
+def test_the_expected_duration_of_a_run_cut_short_is_longer_than_measured(record):
     record(LUMION, 3, 1, seconds=20.0)
     record(LUMION, 4, 10, seconds=1000.0, outcome="aborted")
     assert tasks([LUMION], past_runs(record.results, print))[1][0].seconds == pytest.approx(2406.0)
@@ -166,7 +166,7 @@ def test_time_is_reserved_for_the_oldest_full_count_that_fits_the_budget(record)
     assert first_of_full(full, 1.0) is None
 
 
-def test_every_shipped_experiment_runs_on_its_own_lab_or_says_why_not(shipped):
+def test_every_shipped_experiment_fits_its_own_lab_or_is_excluded_with_a_reason(shipped):
     pairs, excluded = shipped
     homes = {found.key[0] for found in pairs if found.is_home}
     excused = {one.experiment for one in excluded if one.lab == "any lab"}
@@ -175,7 +175,7 @@ def test_every_shipped_experiment_runs_on_its_own_lab_or_says_why_not(shipped):
     assert not [one for one in excluded if one.broken]
 
 
-def test_an_experiment_that_does_not_fit_the_lab_it_names_is_broken(tmp_path):
+def test_an_experiment_that_does_not_fit_its_own_lab_is_reported_as_an_error(tmp_path):
     text = (ROOT / "experiments" / "lumion.yaml").read_text()
     (tmp_path / "lumion.yaml").write_text(text.replace("lab: rack", "lab: quad"))
     pairs, excluded = find_pairs(tmp_path, ROOT / "configs")
@@ -188,6 +188,6 @@ def test_a_model_is_computed_once_and_not_for_every_lab(shipped):
     assert [p.key[1] for p in pairs if p.key[0] == "stragglar-scaling"] == ["rack"]
 
 
-def test_a_directory_without_files_is_reported(tmp_path: Path):
+def test_a_directory_without_experiments_is_reported(tmp_path: Path):
     with pytest.raises(Exception, match="holds no files"):
         find_pairs(tmp_path, ROOT / "configs")

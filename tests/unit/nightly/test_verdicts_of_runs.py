@@ -56,20 +56,20 @@ MISSED = [
 
 
 @pytest.mark.parametrize(("statistic", "limit", "is_final"), MISSED)
-def test_one_trial_fails_a_check_that_more_trials_could_not_save(statistic, limit, is_final):
+def test_a_single_trial_fails_only_checks_that_more_trials_cannot_reverse(statistic, limit, is_final):
     missed = check(statistic, limit, "failed")
     assert word(FULL, missed, code=1) == "failed"
     assert word(ONCE, missed, code=1) == ("failed" if is_final else "passed")
 
 
 @pytest.mark.parametrize(("statistic", "limit", "is_final"), MISSED)
-def test_on_another_lab_only_values_are_judged(statistic, limit, is_final):
+def test_on_another_lab_than_the_experiments_only_correctness_is_judged(statistic, limit, is_final):
     is_value = statistic in ("equals", "same_as")
     missed = check(statistic, limit, "failed")
     assert word(ELSEWHERE, missed, code=1) == ("failed" if is_value else "passed")
 
 
-def test_a_check_left_unknown_by_full_counts_is_an_error():
+def test_a_check_that_stays_unknown_in_a_full_run_is_an_error():
     unknown = check("every", "< 1 s", "unknown", None)
     assert (word(FULL, unknown, code=3), word(ONCE, unknown, code=3)) == ("error", "passed")
 

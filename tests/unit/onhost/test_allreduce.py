@@ -20,7 +20,7 @@ def summed(count, ranks, step):
 
 @settings(max_examples=20)
 @given(st.integers(1, 3 * BLOCK), st.integers(1, 8), st.integers(0, 10**6), st.data())
-def test_every_wrong_element_is_found(count, ranks, step, data):
+def test_every_wrong_element_of_a_sum_is_found(count, ranks, step, data):
     pattern = summed(count, ranks, step)
     pattern.verify(ranks, step, lambda: None)
     place = data.draw(st.integers(0, count - 1))
@@ -29,7 +29,7 @@ def test_every_wrong_element_is_found(count, ranks, step, data):
         pattern.verify(ranks, step, lambda: None)
 
 
-def test_the_sum_of_another_step_is_wrong():
+def test_the_sum_of_another_step_is_detected_as_wrong():
     with pytest.raises(Corrupt):
         summed(100, 2, 5).verify(2, 6, lambda: None)
 
@@ -42,6 +42,6 @@ def test_the_initial_values_depend_on_the_rank():
 
 
 @pytest.mark.parametrize("size", [0, 2, 1001])
-def test_sizes_are_whole_numbers_of_elements(size):
+def test_message_sizes_must_be_multiples_of_the_element_size(size):
     with pytest.raises(ValueError, match="no whole number"):
         Options(sizes=[size])

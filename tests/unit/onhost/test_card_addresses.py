@@ -35,5 +35,5 @@ def test_card_addresses_leave_out_virtual_and_usb_ports(ports):
     assert card_addresses(ports.root) == ["0c:42:a1:00:00:01", "0c:42:a1:00:00:02"]
 
 
-def test_host_without_ports_has_no_card_addresses(tmp_path):
+def test_a_host_without_network_cards_has_no_card_addresses(tmp_path):
     assert card_addresses(tmp_path / "none") == []

@@ -51,7 +51,7 @@ def at(total, element):
     whole=st.booleans(),
     order=st.randoms(),
 )
-def test_a_right_sum_passes_however_it_was_rounded(seed, ranks, chunks, step, whole, order):
+def test_a_correct_sum_passes_verification_whatever_the_order_of_rounding(seed, ranks, chunks, step, whole, order):
     shuffled = list(range(ranks))
     order.shuffle(shuffled)
     values = gradients(seed, ranks)
@@ -66,7 +66,7 @@ def test_a_right_sum_passes_however_it_was_rounded(seed, ranks, chunks, step, wh
     chunks=st.integers(1, 6),
     element=st.integers(0, SIZE - 2),
 )
-def test_a_wrong_element_shows_with_its_place(seed, ranks, chunks, element):
+def test_a_wrong_element_is_detected_with_its_block(seed, ranks, chunks, element):
     values = gradients(seed, ranks)
     total = summed(values, 3, chunks=chunks)
     at(total, element)[0] += 0.01 * max(np.abs(one).max() for one in values)
@@ -111,7 +111,7 @@ def test_every_block_is_verified_within_16_steps():
         assert found >= 1
 
 
-def test_one_step_verifies_a_sixteenth_of_a_large_sum():
+def test_one_step_verifies_a_sixteenth_of_the_blocks_of_a_large_sum():
     """What makes it cheap: wrong blocks whose turn it is not pass."""
     values = gradients(2, 2, 100 * BLOCK)
     seen = 0
@@ -125,7 +125,7 @@ def test_one_step_verifies_a_sixteenth_of_a_large_sum():
     assert 0 < seen < 15
 
 
-def test_weights_are_the_same_everywhere_and_no_two_alike():
+def test_checksum_weights_are_equal_on_all_ranks_and_pairwise_different():
     assert len(set(WEIGHTS.tolist())) == BLOCK
     assert 1 <= np.abs(WEIGHTS).min() <= np.abs(WEIGHTS).max() < 2
     assert WEIGHTS[:3].tolist() == [-1.0, 1.6180267333984375, -1.236053466796875]

@@ -46,7 +46,7 @@ def test_group_probes_its_connections_in_pairs(gang):
     members.hear("done")
 
 
-def test_a_straggler_comes_late_and_another_rank_sees_it(gang):
+def test_another_rank_records_the_late_arrival_of_a_straggler(gang):
     members = gang("collective", options(2, sizes=[40], iterations=5), 2)
     members.members[1].tell("straggle", seconds=0.2)
     members.members[1].hear("straggling", seconds=0.2)
@@ -69,7 +69,7 @@ def test_delayed_rank_leaves_at_once_when_ordered(gang):
     assert all(said["generation"] == 1 for said in members.hear("left"))
 
 
-def test_s7_values_are_right_whichever_rank_is_late(gang):
+def test_s7_sums_are_right_whichever_rank_is_late(gang):
     """The schedules expect rank 3; nobody, another one, two, and one after the other are late."""
     schedules = {name: to_json(all_reduce(name, 4)) for name in ALGORITHMS}
     members = gang("collective", options(4, schedules=schedules, sizes=[4096], iterations=4), 4)

@@ -76,5 +76,5 @@ def ignore_an_order_that_is_about_an_older_generation(group, leave):
         ignore_an_order_that_is_about_an_older_generation,
     ],
 )
-def test_ranks_can(job):
+def test_ranks_run_schedules_and_the_own_all_reduce_through_torch_distributed(job):
     assert in_processes(3, job) == [True] * 3

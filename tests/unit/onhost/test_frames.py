@@ -17,7 +17,7 @@ messages = st.dictionaries(st.text(), json_values, max_size=4)
 
 @settings(max_examples=40)
 @given(st.lists(messages, max_size=4), st.integers(1, 7))
-def test_messages_survive_any_cutting_of_the_stream(sent, size):
+def test_messages_are_decoded_from_a_stream_in_any_pieces(sent, size):
     stream = b"".join(encode(message) for message in sent)
     decoder = Decoder()
     received = []
@@ -27,11 +27,11 @@ def test_messages_survive_any_cutting_of_the_stream(sent, size):
     assert decoder.missing == LENGTH_BYTES
 
 
-def test_a_frame_is_its_length_and_then_utf8():
+def test_a_frame_consists_of_its_length_and_utf8_text():
     assert encode({"a": "µ"}) == b"\x00\x00\x00\x0a" + '{"a":"µ"}'.encode()
 
 
-def test_a_frame_under_way_says_how_much_is_missing():
+def test_the_decoder_reports_how_many_bytes_an_incomplete_frame_lacks():
     decoder, frame = Decoder(), encode({"a": 1})
     for start in range(len(frame)):
         assert decoder.missing == (LENGTH_BYTES if start < LENGTH_BYTES else len(frame)) - start
@@ -39,7 +39,7 @@ def test_a_frame_under_way_says_how_much_is_missing():
     assert messages == [{"a": 1}]
 
 
-def test_a_frame_that_announces_too_much_is_refused_before_it_arrives():
+def test_a_frame_with_too_large_a_length_is_refused_before_its_content_arrives():
     with pytest.raises(ProtocolError, match="announces"):
         Decoder().feed((LARGEST + 1).to_bytes(4, "big"))
 

@@ -85,7 +85,7 @@ def test_ring_of_ranks_connects(count):
         assert connect_ring(found, identities(count)) == [True] * count
 
 
-def test_a_listener_serves_one_generation_after_the_other():
+def test_a_listening_socket_accepts_connections_of_successive_generations():
     with listening(3) as found:
         for generation in (1, 2, 3):
             assert connect_ring(found, identities(3, generation)) == [True] * 3
@@ -100,7 +100,7 @@ def test_a_listener_serves_one_generation_after_the_other():
     ],
     ids=["token", "generation", "ranks"],
 )
-def test_connection_without_valid_proof_is_rejected_and_handshakes_go_on(other):
+def test_a_connection_without_a_valid_proof_is_rejected_and_the_handshake_continues(other):
     with listening(2) as (first, second):
         address = first.listener.getsockname()
         host = threading.Thread(
@@ -174,7 +174,7 @@ def test_connect_without_answer_is_retried_before_tcp_would():
     assert took < 0.5
 
 
-def test_an_interface_that_is_not_there_is_an_error_of_the_listener():
+def test_listening_on_a_missing_interface_raises_an_error():
     with pytest.raises(OSError, match="No such device"):
         listen(Port("no-such-port", "127.0.0.1"))
 
@@ -198,7 +198,7 @@ def test_every_rank_connects_to_every_other_once(count):
         line.close()
 
 
-def test_bytes_behind_a_welcome_are_left_for_the_job():
+def test_bytes_after_a_greeting_are_left_for_the_job():
     """The other rank may be connected to all already and begin: its bytes are no greeting."""
     first, second = identities(2)
     with listening(1) as (one,), ThreadPoolExecutor(1) as threads, socket.socket() as server:

@@ -78,7 +78,7 @@ def test_journal_file_is_removed_when_no_entry_is_open(place: Path) -> None:
     assert not place.exists()
 
 
-def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> None:
+def test_the_journal_of_an_agent_with_an_open_entry_is_kept_for_the_next_agent(place: Path) -> None:
     mine = HostJournal("run-1", "h0")
     mine.record("stop", pid=os.getpid(), born="another start")
     assert orphaned_journals("run-2", "h0") == []
@@ -88,7 +88,7 @@ def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> N
     assert not place.exists()
 
 
-def test_ranks_of_a_dead_agent_are_ended_before_any_ip_is_waited_for(
+def test_ranks_of_a_dead_agent_are_killed_before_waiting_for_its_ip_commands(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("testbed.onhost.agent.undo._LIMIT", 60.0)
@@ -125,7 +125,7 @@ def test_an_agent_that_cannot_write_its_first_entry_leaves_no_journal(place: Pat
     assert not place.exists()
 
 
-def test_journal_falls_back_to_the_next_directory(
+def test_the_agents_journal_falls_back_to_the_next_writable_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()
@@ -136,7 +136,7 @@ def test_journal_falls_back_to_the_next_directory(
     mine.close()
 
 
-def test_an_undo_is_harmless_when_there_is_nothing_to_take_back() -> None:
+def test_an_undo_of_a_change_that_no_longer_exists_has_no_effect() -> None:
     nothing = {"undo": "processes", "mark": "nobody/h0/1-1"}
     assert [undo(nothing), undo(nothing)] == ["", ""]
     assert undo({"undo": "stop", "pid": os.getpid(), "born": "another start"}) == ""

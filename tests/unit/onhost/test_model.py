@@ -40,7 +40,7 @@ def worked():
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_gradient_is_the_slope_of_the_loss(worked, group):
+def test_the_gradient_equals_the_numerical_slope_of_the_loss(worked, group):
     model, parameters, tokens, targets, gradient = worked
     moved, scratch = parameters.copy(), np.empty_like(parameters)
     tensor = GROUPS[group](Weights.of(moved, SMALL))
@@ -56,11 +56,11 @@ def test_the_gradient_is_the_slope_of_the_loss(worked, group):
         assert (losses[0] - losses[1]) / 2e-6 == pytest.approx(expected[place], rel=1e-4, abs=1e-8)
 
 
-def test_the_gradient_reaches_every_place_of_the_vector(worked):
+def test_the_gradient_is_non_zero_for_every_parameter(worked):
     assert np.isfinite(worked[-1]).all()
 
 
-def test_the_tensors_fill_the_vector_exactly():
+def test_the_weight_tensors_fill_the_parameter_vector_exactly():
     vector = np.zeros(SMALL.parameters)
     Weights.of(vector, SMALL).output[:] = 1
     assert vector[-1] == 1
@@ -84,7 +84,7 @@ def test_sequences_of_a_batch_are_independent(worked):
     np.testing.assert_allclose(together[1:], alone, rtol=1e-12)
 
 
-def test_rotated_products_depend_on_the_distance_alone():
+def test_rotary_products_depend_only_on_the_distance_of_positions():
     rotary = Rotary.of(length=20, channels=8, dtype=np.float64)
     query, key = np.random.default_rng(0).normal(size=(2, 8))
     products = rotary.turn(np.tile(query, (20, 1))) @ rotary.turn(np.tile(key, (20, 1))).T
@@ -101,7 +101,7 @@ def test_rotary_backward_inverts_forward():
     np.testing.assert_allclose(rotary.turn_back(rotary.turn(x)), x, rtol=1e-12)
 
 
-def test_the_same_step_gives_the_same_bits():
+def test_the_same_training_step_gives_the_same_bits():
     model = Model(SMALL)
     parameters = np.empty(SMALL.parameters, np.float32)
     model.initialise(parameters, seed=1)
@@ -114,7 +114,7 @@ def test_the_same_step_gives_the_same_bits():
     assert gradients[0].tobytes() == gradients[1].tobytes()
 
 
-def test_single_precision_agrees_with_double(worked):
+def test_gradients_in_single_and_double_precision_agree(worked):
     _, parameters, tokens, targets, expected = worked
     gradient = np.empty(SMALL.parameters, np.float32)
     Model(SMALL).loss_and_gradient(
@@ -144,6 +144,6 @@ def test_computation_can_be_aborted_between_any_two_blocks(worked):
             )
 
 
-def test_heads_need_an_even_number_of_channels():
+def test_attention_heads_need_an_even_number_of_channels():
     with pytest.raises(ValueError, match="even number of channels"):
         Shape(dim=12, layers=1, heads=4, hidden=8, sequence=4)

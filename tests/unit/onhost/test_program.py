@@ -83,18 +83,18 @@ def test_missing_program_is_named_in_the_error(gang):
     assert "code" not in end(member)
 
 
-def test_the_signal_that_ended_a_program_is_its_code(gang):
+def test_the_exit_code_of_a_program_ended_by_a_signal_is_the_negative_signal(gang):
     member = run(gang, python("import os; os.kill(os.getpid(), 11)"))
     assert end(member)["code"] == -11
 
 
-def test_the_report_that_a_program_writes_is_passed_on(gang):
+def test_the_report_file_that_a_program_writes_is_sent_to_the_orchestrator(gang):
     source = "import sys; open(sys.argv[1], 'w').write('{' + 'x' * 100000 + '}')"
     told = options(sys.executable, "-c", source, "{report}")
     assert said(run(gang, told), "report") == "{" + "x" * 100000 + "}"
 
 
-def test_the_threads_of_our_own_arithmetic_do_not_bind_a_program(gang):
+def test_the_thread_limit_of_a_rank_is_not_passed_on_to_its_program(gang):
     member = run(gang, python("import os; print(os.environ.get('OMP_NUM_THREADS'))"))
     assert said(member) == "None\n"
 
@@ -111,7 +111,7 @@ def test_large_output_is_truncated_in_the_middle_without_blocking_the_program(ga
     assert left_out > 2 * (HEAD + TAIL)
 
 
-def test_a_line_without_an_end_is_shortened(gang):
+def test_an_endless_output_line_of_a_program_is_shortened(gang):
     member = run(gang, python(f"print('y' * {20 * LONGEST_LINE}); print('after')"))
     first, second = said(member).splitlines()[-2:]
     assert len(first) < LONGEST_LINE + 10
@@ -167,7 +167,7 @@ def test_processes_left_by_a_program_are_killed_before_its_end_is_reported(start
     assert end(member)["code"] == 0
 
 
-def test_leave_order_ends_the_program_and_its_processes(start_program):
+def test_an_order_to_leave_ends_the_program_and_its_processes(start_program):
     job, member, (program, away) = start_program()
     job.tell("leave", generation=1)
     member.hear("left")
@@ -182,7 +182,7 @@ def test_killed_rank_ends_the_program_and_its_processes(start_program):
     assert away.is_over()
 
 
-def test_the_place_of_a_report_goes_with_its_rank(gang):
+def test_the_report_file_of_a_program_is_deleted_with_its_rank(gang):
     source = "import os, sys, time; print(os.getppid(), sys.argv[1], flush=True); time.sleep(1000)"
     job = gang("program", options(sys.executable, "-c", source, "{report}"), 1)
     job.join(1)

@@ -71,7 +71,7 @@ def reach(gang: Gang, step: int) -> None:
     gang.hear("step", step=step)
 
 
-def test_four_ranks_train_as_one_process_would(gang):
+def test_four_ranks_train_to_the_same_parameters_as_one_process(gang):
     job = gang("train", TRAIN, 4)
     job.tell("finish", after_step=4)
     job.join(1)
@@ -126,7 +126,7 @@ def test_a_spare_takes_over_from_a_rank_that_stopped_in_the_middle(gang):
     ends_undisturbed(job, step + 9)
 
 
-def test_rank_one_step_ahead_rewinds(gang):
+def test_ranks_go_back_by_one_step_when_a_generation_begins_at_an_earlier_step(gang):
     job = gang("train", TRAIN, 3)
     job.tell("finish", after_step=4)
     job.join(1)
@@ -153,7 +153,7 @@ def test_two_adjacent_spares_are_restored_in_turn(gang):
     ends_undisturbed(job, 7)
 
 
-def test_survivors_can_go_on_without_the_lost_rank(gang):
+def test_survivors_can_form_a_generation_without_the_lost_rank(gang):
     job = gang("train", TRAIN, 3)
     job.tell("finish", after_step=0)
     job.join(1)
@@ -188,7 +188,7 @@ def test_a_rank_that_waits_for_its_neighbours_can_leave(gang):
     assert not job.members[0].of_kind("generation")
 
 
-def test_ranks_leave_in_the_middle_of_their_compute(gang):
+def test_ranks_leave_a_generation_during_their_computation(gang):
     job = gang("train", {**TRAIN, "dim": 192, "heads": 6, "hidden": 512, "sequence": 64}, 2)
     step = 0
     for generation in range(1, 6):
@@ -210,13 +210,13 @@ def test_a_rank_that_was_in_no_generation_can_leave_it(gang):
     assert job.hear("left")[0]["generation"] == 4
 
 
-def test_a_command_that_does_not_exist_is_refused(gang):
+def test_an_unknown_command_to_a_rank_is_refused(gang):
     job = gang("train", TRAIN, 1)
     job.tell("dance")
     assert job.hear("refused")[0]["do"] == "dance"
 
 
-def test_orders_that_queue_up_are_obeyed_one_after_the_other(gang):
+def test_queued_commands_are_executed_one_after_the_other(gang):
     job = gang("train", TRAIN, 2)
     job.tell("finish", after_step=3)
     for generation in (1, 2, 3):
@@ -239,7 +239,7 @@ def test_a_rank_past_its_last_step_refuses_to_finish_and_goes_on(gang):
     job.hear("step")
 
 
-def test_a_state_that_is_not_kept_is_refused(gang):
+def test_joining_at_a_step_whose_state_is_not_kept_is_refused(gang):
     job = gang("train", TRAIN, 2)
     job.join(1, step=9)
     assert all("the state before 9" in event["why"] for event in job.hear("refused"))
@@ -250,13 +250,13 @@ def test_a_state_that_is_not_kept_is_refused(gang):
 
 
 @pytest.mark.parametrize(("ranks", "restore"), [(2, {"0": 1, "1": 0}), (3, {"1": 2})])
-def test_a_restore_that_cannot_work_is_refused(gang, ranks, restore):
+def test_an_impossible_state_transfer_between_ranks_is_refused(gang, ranks, restore):
     job = gang("train", TRAIN, ranks)
     job.join(1, restore=restore)
     assert "cannot be restored from" in job.members[1].hear("refused")["why"]
 
 
-def test_wrong_sums_stop_the_rank(gang):
+def test_a_wrong_sum_stops_the_rank_and_is_reported(gang):
     """The second rank of this ring is the test itself, and it adds nothing but zeros."""
     job = gang("train", TRAIN, 1)
     member, leave, port = job.members[0], LeaveOrder(), Port(None, "127.0.0.1")
@@ -292,7 +292,7 @@ def test_value_that_differs_from_its_checksum_is_found_by_all_ranks(gang):
             assert {event["step"] for event in member.of_kind("step")} >= {0, 1}
 
 
-def test_a_probe_comes_before_the_first_step(gang):
+def test_a_rank_probes_its_links_before_the_first_step(gang):
     job = gang("train", TRAIN, 2)
     job.join(1, probe=True)
     for event in job.hear("probe", generation=1):
@@ -361,7 +361,7 @@ def test_a_rank_reports_four_times_per_heartbeat_until_it_is_stopped(gang):
             member.hear("alive", patience=0.2)
 
 
-def test_exit_ends_a_rank_in_any_state(gang):
+def test_the_command_exit_ends_a_rank_in_any_state(gang):
     job = gang("train", TRAIN, 2)
     job.join(1)
     reach(job, 0)

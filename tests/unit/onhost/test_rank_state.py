@@ -16,11 +16,11 @@ def advanced(steps):
     return state
 
 
-def test_a_state_begins_before_step_0():
+def test_a_new_state_is_that_before_step_0():
     assert State(3).step == 0
 
 
-def test_an_unfinished_step_changes_nothing():
+def test_an_uncommitted_step_does_not_change_the_current_state():
     state = advanced(2)
     before = state.sha256()
     state.draft[:] = 99
@@ -50,7 +50,7 @@ def test_rewind_by_more_than_one_step_is_refused(step):
         advanced(3).rewind(step)
 
 
-def test_a_step_under_way_has_overwritten_the_one_before():
+def test_once_a_step_has_begun_the_state_cannot_be_rewound():
     state = advanced(3)
     state.draft[0] = 7
     with pytest.raises(Refused):
@@ -69,7 +69,7 @@ def test_a_received_state_is_valid_only_when_all_of_it_is_there():
     assert (newcomer.numbers == 4).all()
 
 
-def test_the_state_of_another_step_is_refused():
+def test_a_received_state_of_another_step_is_refused():
     source, newcomer = advanced(4), State(5)
     newcomer.incoming()[:] = source.outgoing()
     with pytest.raises(Refused, match="before step 4 came"):
@@ -77,7 +77,7 @@ def test_the_state_of_another_step_is_refused():
     assert newcomer.step is None
 
 
-def test_the_digest_covers_step_and_numbers():
+def test_the_digest_of_a_state_covers_step_and_numbers():
     one, other = State(5), State(5)
     other.numbers[4] = np.float32(1e-30)
     assert len({one.sha256(), other.sha256(), advanced(1).sha256()}) == 3

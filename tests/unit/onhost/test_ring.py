@@ -31,7 +31,7 @@ def in_ring_order(vectors):
 
 
 @given(st.integers(0, 5000), st.integers(1, 300))
-def test_chunks_cover_everything_once_and_differ_by_at_most_one(size, ranks):
+def test_chunks_cover_every_element_once_and_their_sizes_differ_by_at_most_one(size, ranks):
     bounds = chunk_bounds(size, ranks)
     assert len(bounds) == ranks
     assert [*(start for start, _ in bounds), size] == [0, *(end for _, end in bounds)]
@@ -67,7 +67,7 @@ def test_floats_are_summed_in_ring_order_whatever_the_timing(ranks):
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 11])
-def test_elements_may_be_cut_anywhere_on_the_way(size):
+def test_an_all_reduce_is_correct_however_the_network_splits_elements(size):
     """The second rank is played on the wire: opening, own chunk, then the sum of the other one."""
     (to_next, far_in), (far_out, from_previous) = connection(), connection()
     leave = LeaveOrder()
@@ -176,7 +176,7 @@ def test_ring_operations_that_differ_between_ranks_are_refused(other):
 
 
 @pytest.mark.parametrize(("gone", "neighbours"), [(2, {1: "next", 0: "previous"})])
-def test_lost_neighbour_is_named(gone, neighbours):
+def test_the_error_of_a_broken_connection_names_the_neighbour(gone, neighbours):
     def job(ring):
         if ring.rank == gone:
             ring.connections.close()
@@ -190,7 +190,7 @@ def test_lost_neighbour_is_named(gone, neighbours):
     assert {rank: found[rank] for rank in neighbours} == neighbours
 
 
-def test_state_travels_to_the_next_rank():
+def test_a_rank_transfers_its_state_to_the_next_rank():
     state = np.random.default_rng(3).bytes(3 * SEGMENT + 17)
     room = bytearray(len(state))
 
@@ -205,7 +205,7 @@ def test_state_travels_to_the_next_rank():
     assert room == state
 
 
-def test_state_that_changes_on_the_way_is_corrupt():
+def test_a_state_modified_during_its_transfer_is_detected_as_corrupt():
     def job(ring):
         if ring.rank == 0:
             message = ring.opening(b"STAT", 4) + b"good" + b"\0\0\0\0"

@@ -68,7 +68,7 @@ def everywhere(schedule, vectors):
 
 
 @pytest.mark.parametrize("ranks", [3, 5, 6, 7])
-def test_halving_doubling_off_powers_of_two_ends_with_every_sum(ranks):
+def test_halving_doubling_gives_every_rank_the_sum_for_any_number_of_ranks(ranks):
     vectors = np.random.default_rng(ranks).integers(-(2**59), 2**59, (ranks, 100_001), np.int64)
     expected = vectors.sum(axis=0)
     everywhere(to_json(all_reduce("rhd", ranks)), vectors)
@@ -77,7 +77,7 @@ def test_halving_doubling_off_powers_of_two_ends_with_every_sum(ranks):
 
 @settings(max_examples=80)
 @given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
-def test_any_schedule_ends_as_on_paper(schedule, size, seed):
+def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size, seed):
     ranks = schedule["ranks"]
     vectors = np.random.default_rng(seed).integers(-(2**59), 2**59, (ranks, size), np.int64)
     expected = on_paper(schedule, vectors)
@@ -87,8 +87,8 @@ def test_any_schedule_ends_as_on_paper(schedule, size, seed):
 
 @settings(max_examples=40)
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
-def test_any_schedule_with_ready_messages_ends_as_on_paper(schedule, size, seed):
-    test_any_schedule_ends_as_on_paper.hypothesis.inner_test(schedule, size, seed)
+def test_ranks_execute_any_schedule_with_ready_messages_as_the_model(schedule, size, seed):
+    test_ranks_execute_any_schedule_with_the_result_of_the_model.hypothesis.inner_test(schedule, size, seed)
 
 
 @pytest.mark.parametrize(("elements", "waits"), [(EAGER, True), (EAGER // 8, False)])
@@ -130,7 +130,7 @@ def test_the_ring_as_a_schedule_gives_the_same_integers_as_the_ring(ranks):
     assert all(sorted(record.rounds) == list(range(2 * (ranks - 1))) for record in records)
 
 
-def test_record_names_the_late_rank_and_its_delay():
+def test_the_record_of_a_schedule_names_the_late_rank_and_its_delay():
     schedule = to_json(ring(3))
 
     def come_late(group):
@@ -243,7 +243,7 @@ def test_leave_order_ends_a_schedule_that_cannot_proceed():
         groups.run(take_part)
 
 
-def test_lost_rank_is_named():
+def test_the_error_of_a_broken_connection_names_the_rank():
     schedule = to_json(ring(3))
     with open_groups(3) as groups:
 

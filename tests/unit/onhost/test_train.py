@@ -15,7 +15,7 @@ def no_checkpoint():
     pass
 
 
-def test_adam_follows_its_definition():
+def test_the_adam_update_equals_its_published_definition():
     size, rate = BLOCK + 100, 0.01
     random = np.random.default_rng(0)
     states = [np.zeros(3 * size, np.float32) for _ in range(2)]
@@ -48,7 +48,7 @@ def summed(size, ranks, step, contributions):
 
 @settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6))
-def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
+def test_a_correct_gradient_sum_passes_and_contains_every_value_once(size, ranks, step):
     total = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
     total.verify(step)
     values = np.concatenate([sums for _, sums in total.places])
@@ -60,7 +60,7 @@ def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
 
 @settings(max_examples=60)
 @given(st.data())
-def test_a_wrong_contribution_to_any_chunk_shows(data):
+def test_a_wrong_contribution_to_any_chunk_of_a_gradient_sum_is_detected(data):
     ranks = data.draw(st.integers(2, 8))
     step = data.draw(st.integers(1, 10**6))
     total = summed(50, ranks, step, [(rank, step) for rank in range(ranks)])
@@ -82,7 +82,7 @@ def test_a_wrong_contribution_to_any_chunk_shows(data):
         total.verify(step)
 
 
-def test_a_loss_that_is_no_number_is_corrupt():
+def test_a_loss_that_is_nan_is_reported_as_corrupt():
     total = summed(5, 2, 0, [(0, 0), (1, 0)])
     _, last_chunk = total.places[-1]
     last_chunk[-1] = np.nan

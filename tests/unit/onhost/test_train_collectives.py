@@ -69,7 +69,7 @@ def test_every_rank_ends_with_the_bits_of_one_process_that_adds_in_the_order_of_
         assert {step["algorithm"] for step in steps} == {name}
 
 
-def test_the_loss_curve_is_the_same_but_for_the_order_in_which_floats_are_added(gang):
+def test_the_loss_curve_with_any_collective_is_equal_up_to_rounding(gang):
     """Sums of four float32 in another order differ by a few of their last bits, 2⁻²⁴ each."""
     job = gang("train", TRAIN, RANKS)
     job.tell("finish", after_step=STEPS - 1)
@@ -152,7 +152,7 @@ def test_an_interrupted_step_changes_no_parameters(gang):
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["ring", "rhd", "direct", "stragglar"])
 @pytest.mark.parametrize("fate", ["SIGKILL", "SIGSTOP"])
-def test_no_interrupted_step_changes_parameters(gang, name, fate):
+def test_many_interrupted_steps_change_no_parameters(gang, name, fate):
     schedule = to_json(all_reduce(name, RANKS, 1))
     for rank in range(RANKS):
         part = random.Random(rank).choice(RankSchedule.of(schedule, rank).sends)

@@ -45,7 +45,7 @@ def test_up_to_four_slots_are_allocated_as_by_brute_force(times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(300, marks=pytest.mark.soak)])
-def test_the_highs_solver_finds_what_brute_force_finds(times: int) -> None:
+def test_the_highs_solver_finds_a_place_exactly_where_brute_force_does(times: int) -> None:
     rng = random.Random(12)
     for _ in range(times):
         torus, shape = rng.choice((RACK, Torus(fibres=2))), rng.choice(FEW_SLOTS)
@@ -75,7 +75,7 @@ def test_eight_slots_are_allocated_in_random_racks(times: int) -> None:
     assert came["Slice"] > times / 3
 
 
-def test_the_same_seed_gives_the_same_place() -> None:
+def test_the_same_seed_gives_a_slice_the_same_place() -> None:
     state, _ = random_rack(RACK, random.Random(2))
     assert fragmented(RACK, state, EIGHT_SLOTS, 5) == fragmented(RACK, state, EIGHT_SLOTS, 5)
 
@@ -108,7 +108,7 @@ def test_a_slice_is_refused_where_counts_of_servers_or_fibres_exclude_it(
     assert reason in found.reason
 
 
-def test_one_server_needs_no_fibre() -> None:
+def test_a_slice_of_one_server_needs_no_fibre() -> None:
     state = Occupancy(frozenset({9}), (0,) * 32)
     assert fragmented(RACK, state, (2, 2, 1)) == Slice((2, 2, 1), (9,), ())
     assert fragmented(Torus((2, 2, 1)), empty(Torus((2, 2, 1))), (2, 2, 1)) == Slice(
@@ -116,7 +116,7 @@ def test_one_server_needs_no_fibre() -> None:
     )
 
 
-def test_a_whole_rack_fits_only_an_empty_one() -> None:
+def test_a_slice_of_a_whole_rack_fits_only_an_empty_rack() -> None:
     found = allocate(RACK, empty(RACK), (4, 4, 4))
     assert isinstance(found, Slice)
     assert fullest(RACK, empty(RACK), found) == 4
@@ -144,14 +144,14 @@ def test_slices_are_allocated_in_racks_of_other_shapes(torus: Torus, shape: Shap
         assert mistakes(torus, [found], state) == []
 
 
-def test_a_search_that_is_cut_short_claims_nothing() -> None:
+def test_an_allocator_search_cut_short_gives_no_proof_of_refusal() -> None:
     state, _ = random_rack(RACK, random.Random(2))
     asked = Request(RACK, slot_graph(RACK, EIGHT_SLOTS), state.free, state.room)
     with pytest.raises(GivenUp):
         complete_search(asked, nodes=3)
 
 
-def test_highs_that_is_cut_short_claims_nothing() -> None:
+def test_a_solver_run_cut_short_gives_no_proof_of_refusal() -> None:
     """Eight servers that others' light surrounds: the solver needs more than one node to know."""
     free = frozenset({0, 2, 5, 7, 9, 11, 12, 14})
     state = Occupancy(free, (0, 0, *empty(RACK).room[2:]))

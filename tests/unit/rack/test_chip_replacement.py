@@ -67,13 +67,13 @@ def test_chips_of_allocated_slices_are_replaced(torus: Torus) -> None:
         ),
     ],
 )
-def test_planted_mistakes_are_found(wrong: Wiring, told: str) -> None:
+def test_the_wiring_check_finds_planted_mistakes(wrong: Wiring, told: str) -> None:
     assert any(told in each for each in wiring_mistakes(RACK, [wrong])), wiring_mistakes(
         RACK, [wrong]
     )
 
 
-def test_a_failed_chip_may_not_be_used() -> None:
+def test_the_wiring_check_refuses_a_slice_with_a_failed_chip() -> None:
     assert wiring_mistakes(RACK, [RING], failed=[RING.chips[3]]) == [
         f"chip {RING.chips[3]} has failed"
     ]

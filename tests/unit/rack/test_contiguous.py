@@ -23,7 +23,7 @@ def test_the_first_free_block_in_order_is_chosen() -> None:
     assert all(len(path) == 2 for path in first.paths + second.paths)
 
 
-def test_a_rack_is_filled_to_the_last_server() -> None:
+def test_contiguous_slices_fill_a_rack_to_the_last_server() -> None:
     state = empty(RACK)
     for _ in range(16):
         found = contiguous(RACK, state, (2, 2, 1))

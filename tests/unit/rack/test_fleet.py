@@ -48,7 +48,7 @@ def test_released_slices_return_their_servers_and_fibres() -> None:
     assert all(not rack.free for rack in full.racks)
 
 
-def test_requests_are_for_as_many_chips_as_there_are() -> None:
+def test_drawn_requests_sum_up_to_the_available_chips() -> None:
     drawn = requests({S16: 1, S32: 1}, 1000, random.Random(4))
     chips = sum(16 if shape == S16 else 32 for shape in drawn)
     assert 1000 - 32 < chips <= 1000
@@ -56,7 +56,7 @@ def test_requests_are_for_as_many_chips_as_there_are() -> None:
     assert requests({S64: 1}, 63, random.Random(4)) == []
 
 
-def test_how_each_system_places_a_slice() -> None:
+def test_each_system_places_a_slice_by_its_own_rule() -> None:
     apart = Occupancy(APART, empty(RACK).room)
     assert place_contiguous(RACK, apart, S32) is None
     assert place_product(RACK, apart, S32) is None
@@ -67,7 +67,7 @@ def test_how_each_system_places_a_slice() -> None:
     assert place_anywhere(RACK, apart, S64) is None
 
 
-def test_a_product_of_coordinates_need_not_be_neighbours() -> None:
+def test_servers_of_a_bcube_slice_need_not_be_neighbours() -> None:
     """Servers 0 and 2: two of the four along Z, with another one between them."""
     state = Occupancy(frozenset({0, 2, 9}), empty(RACK).room)
     assert place_contiguous(RACK, state, S8) is None
@@ -108,7 +108,7 @@ def cases() -> list[Case]:
     return [case("equal-chips", seed, racks=16) for seed in range(3)]
 
 
-def test_the_same_seed_gives_the_same_case(cases: list[Case]) -> None:
+def test_the_same_seed_gives_the_same_results_of_the_fleet_study(cases: list[Case]) -> None:
     assert case("equal-chips", 1, racks=16) == cases[1] != cases[0]
 
 
@@ -146,7 +146,7 @@ def test_the_cost_of_chip_replacement_is_counted(cases: list[Case]) -> None:
             assert total["morphlux"] == 0
 
 
-def test_every_system_has_a_bandwidth() -> None:
+def test_every_system_gives_a_slice_a_bandwidth() -> None:
     for shape in (S4, S8, S16, S32, S64):
         rings = {name: system.rings(RACK, shape) for name, system in SYSTEMS.items()}
         assert rings["static"] <= rings["static-most-rings"] <= rings["morphlux"]

@@ -15,7 +15,7 @@ PAIR = wired(RACK, block(RACK, (2, 2, 2), (8, 9)))
 SPARES = [chip for chip in range(64) if server_of(RACK, chip) == 15]
 
 
-def test_repair_costs_of_two_failures_in_32_chips() -> None:
+def test_repair_costs_of_two_failures_in_32_chips_equal_those_by_hand() -> None:
     """Morphlux, section 7: migration takes 32 chips for 2, which is 30 too many."""
     failed = [HALF.chips[0], HALF.chips[31]]
     assert migration([HALF, PAIR], failed).over == 30
@@ -27,7 +27,7 @@ def test_repair_costs_of_two_failures_in_32_chips() -> None:
     assert wiring_mistakes(RACK, repair.wirings, failed) == []
 
 
-def test_repair_costs_of_failures_in_one_server_and_in_another_slice() -> None:
+def test_repair_costs_of_failures_in_several_slices_equal_those_by_hand() -> None:
     failed = [HALF.chips[0], HALF.chips[4], PAIR.chips[0]]
     assert server_of(RACK, failed[0]) == server_of(RACK, failed[1])
     assert migration([HALF, PAIR], failed) == Cost(used=40, failed=3)
@@ -39,7 +39,7 @@ def test_an_unused_failed_chip_costs_nothing() -> None:
     assert in_rack(RACK, [HALF], SPARES, []).cost == Cost(0, 0)
 
 
-def test_without_a_spare_the_slice_moves() -> None:
+def test_without_a_spare_the_whole_slice_is_moved() -> None:
     """One spare for three: the pair is moved with its 8 chips, then the half with its 32."""
     failed = [PAIR.chips[0], PAIR.chips[1], HALF.chips[0]]
     repair = in_rack(RACK, [HALF, PAIR], failed, [63])

@@ -62,7 +62,7 @@ def test_communication_groups_share_the_ports() -> None:
     assert fabric_rings(RACK, (2, 4, 4), groups=2) == 1  # half of 3 ports each way, rounded down
 
 
-def test_bandwidth_with_more_fibres_and_in_other_racks() -> None:
+def test_rings_with_more_fibres_and_in_other_racks_equal_values_by_hand() -> None:
     assert fabric_rings(Torus(fibres=2), (2, 2, 2)) == 4
     assert ideal_rings(Torus(fibres=2), (2, 2, 2)) == 6
     assert ports(Torus((8, 2, 1), (1, 1, 1))) == 4
@@ -70,7 +70,7 @@ def test_bandwidth_with_more_fibres_and_in_other_racks() -> None:
     assert fabric_rings(RACK, (1, 1, 1)) == ideal_rings(RACK, (1, 1, 1)) == 0
 
 
-def test_the_two_parameter_model_gives_the_table_of_the_hardware() -> None:
+def test_the_two_parameter_model_gives_the_hardware_table_of_the_paper() -> None:
     """Batch 8 on two GPUs over one and two ports of 10 GbE: 40.249 s and 23.369 s for 8 steps."""
     one_port = 4.94e9 * 8 / 9.4e9
     load = Workload("Llama-3.2-1B", 40.249 / 8 - one_port, one_port)

@@ -18,7 +18,7 @@ SEARCHED = "no free servers have room"
 """How refusals begin that counting did not decide."""
 
 
-def test_refusals_of_four_slots_are_right() -> None:
+def test_refusals_of_slices_with_four_slots_are_right() -> None:
     rng, came = random.Random(31), Counter[bool]()
     while min(came[True], came[False]) < 2:
         state = random_room(RACK, rng, free=5, share=rng.uniform(0.3, 0.5))
@@ -29,7 +29,7 @@ def test_refusals_of_four_slots_are_right() -> None:
 
 
 @pytest.mark.soak
-def test_two_hundred_refusals_of_eight_slots_are_right() -> None:
+def test_two_hundred_refusals_of_slices_with_eight_slots_are_right() -> None:
     """The audit has 10 s for each; as many placed ones say whether it would have found a place."""
     rng, refused, placed = random.Random(32), Counter[bool | None](), Counter[bool | None]()
     while refused.total() < 200:

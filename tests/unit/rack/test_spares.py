@@ -22,7 +22,7 @@ def every_outcome(outages: list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize("groups", range(13))
-def test_availability_equals_brute_force(groups: int) -> None:
+def test_the_distribution_of_failed_groups_equals_brute_force(groups: int) -> None:
     rng = random.Random(groups)
     outages = [rng.random() ** 3 for _ in range(groups)]
     found, brute = failed_groups(outages), every_outcome(outages)
@@ -46,7 +46,7 @@ def test_availability_equals_brute_force(groups: int) -> None:
         (16, 0.03, 0.05, 3, 3, 3),
     ],
 )
-def test_spares_for_chips_and_servers_equal_the_table(
+def test_the_numbers_of_spares_equal_the_table_of_the_paper(
     groups: int, low: float, high: float, usual: int, least: int, most: int
 ) -> None:
     """Morphlux, figure 5: 4 chips or 2 servers in most cases; 95 % of the time."""
@@ -59,7 +59,7 @@ def test_spares_for_chips_and_servers_equal_the_table(
     assert max(came) <= most
 
 
-def test_a_group_is_down_while_it_is_repaired() -> None:
+def test_the_outage_of_a_group_is_its_share_of_time_under_repair() -> None:
     assert outage(active=99.0, repair=1.0) == pytest.approx(0.01)
     with pytest.raises(ValueError, match="no times"):
         outage(0, 0)

@@ -11,7 +11,7 @@ from testbed.rack.torus import Shape, Torus, blocks, slot_graph
 RACK = Torus()
 
 
-def test_the_torus_equals_the_rack_of_the_paper() -> None:
+def test_servers_and_fibres_of_the_torus_equal_the_rack_of_the_paper() -> None:
     assert RACK.grid == (2, 2, 4)
     assert len(RACK.servers) == 16
     assert len(RACK.links) == 32
@@ -62,13 +62,13 @@ def test_a_flat_rack_and_a_single_server_are_built() -> None:
 
 
 @pytest.mark.parametrize("chips", [(4, 4, 5), (3, 4, 4), (0, 4, 4)])
-def test_servers_must_fill_the_rack(chips: Shape) -> None:
+def test_a_rack_that_whole_servers_do_not_fill_is_refused(chips: Shape) -> None:
     assert Torus((4, 4, 5), (2, 2, 5)).grid == (2, 2, 1)
     with pytest.raises(ValueError, match=r"rack|fill"):
         Torus(chips, (2, 2, 2))
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 1), (2, 2, 5), (8, 2, 1), (2, 2, 0)])
-def test_a_slice_is_whole_servers_of_the_rack(shape: Shape) -> None:
+def test_a_slice_that_is_not_made_of_whole_servers_is_refused(shape: Shape) -> None:
     with pytest.raises(ValueError, match="no block of whole servers"):
         slot_graph(RACK, shape)

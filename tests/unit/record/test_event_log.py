@@ -36,7 +36,7 @@ def test_secrets_are_masked_except_where_they_are_names(log, tmp_path):
     assert (event.data["argv"], event.data["why"]) == (["--at=***"], "***")
 
 
-def test_many_threads_write_whole_lines_in_one_order(log, tmp_path):
+def test_many_threads_append_complete_events_in_one_order(log, tmp_path):
     heard = []
     log.subscribe(heard.append)
     gate = threading.Barrier(THREADS)
@@ -63,14 +63,14 @@ def test_an_event_is_on_the_disk_when_append_returns(log, tmp_path):
     assert list(read_events(tmp_path / "events.jsonl"))[-1].to_json() == event.to_json()
 
 
-def test_an_event_may_have_happened_earlier_than_it_was_written(log):
+def test_an_event_can_be_logged_with_an_earlier_time(log):
     happened = now() - 0.5
     event = log.append("symptom", "h0", at=happened)
     assert event.t == pytest.approx(log.at(happened), abs=1e-6)
     assert event.t < log.append("note").t
 
 
-def test_events_carry_the_trial_that_is_under_way(log):
+def test_events_have_the_number_of_the_present_trial(log):
     assert log.append("phase").trial is None
     log.trial = 3
     assert log.append("step").trial == 3
@@ -78,18 +78,18 @@ def test_events_carry_the_trial_that_is_under_way(log):
     assert log.append("phase").trial is None
 
 
-def test_an_unknown_kind_is_refused_and_takes_no_number(log):
+def test_an_event_of_an_unknown_kind_is_refused_and_not_counted(log):
     with pytest.raises(ValueError, match="'stepp' is not a kind of event"):
         log.append("stepp")
     assert log.append("step").seq == 0
 
 
-def test_closing_twice_is_harmless(log):
+def test_closing_the_event_log_twice_is_harmless(log):
     log.close()
     log.close()
 
 
-def test_a_log_is_never_written_over(log, tmp_path):
+def test_an_existing_event_log_is_never_overwritten(log, tmp_path):
     with pytest.raises(FileExistsError):
         EventLog(tmp_path / "events.jsonl")
 
@@ -111,7 +111,7 @@ for write in (lambda: log.append("note", text="x" * 100), lambda: journal.record
 """
 
 
-def test_a_full_disk_is_reported_as_such(tmp_path):
+def test_appending_an_event_on_a_full_disk_raises_an_error(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True
     )
@@ -145,7 +145,7 @@ def test_events_kept_back_by_a_full_disk_are_written_later(log, tmp_path, full_d
     assert [event.seq for event in read_events(tmp_path / "events.jsonl")] == [0, 1]
 
 
-def test_any_text_can_be_recorded(log, tmp_path):
+def test_an_event_can_hold_any_text(log, tmp_path):
     error = json.loads(r'"there is no file caf\udce9"')  # as an agent may send it
     log.append("cleanup.end", error, problem=error)
     (event,) = read_events(tmp_path / "events.jsonl")
@@ -203,7 +203,7 @@ def test_undecodable_bytes_are_reported_as_a_corrupt_file(recorded, tmp_path):
         list(read_events(path))
 
 
-def test_a_missing_log_is_named(tmp_path):
+def test_a_missing_event_log_is_named_in_the_error(tmp_path):
     with pytest.raises(UsageError, match=r"none\.jsonl failed: No such file"):
         list(read_events(tmp_path / "none.jsonl"))
 

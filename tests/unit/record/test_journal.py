@@ -50,7 +50,7 @@ def test_an_entry_is_synced_before_record_undo_returns(journal, tmp_path, monkey
     assert synced == [["outlet"]]
 
 
-def test_many_threads_get_numbers_of_their_own(journal, tmp_path):
+def test_entries_recorded_by_many_threads_get_unique_numbers(journal, tmp_path):
     with ThreadPoolExecutor(8) as pool:
         numbers = list(pool.map(lambda _: journal.record_undo("outlet"), range(40)))
     assert sorted(numbers) == list(range(40))
@@ -59,7 +59,7 @@ def test_many_threads_get_numbers_of_their_own(journal, tmp_path):
     ]
 
 
-def test_settling_twice_and_closing_twice_are_harmless(journal, tmp_path):
+def test_marking_an_undo_done_twice_and_closing_twice_is_harmless(journal, tmp_path):
     number = journal.record_undo("outlet")
     journal.settle(number)
     journal.settle(number)
@@ -83,7 +83,7 @@ def written(path, drawn):
     return history
 
 
-def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_path):
+def test_an_invalid_line_before_the_last_one_raises_unsafe(journal, tmp_path):
     journal.record_undo("circuits")
     journal.record_undo("outlet")
     journal.close()
@@ -94,12 +94,12 @@ def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_p
         open_entries(path)
 
 
-def test_the_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
+def test_the_undo_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
     journal.close()
     assert open_entries(tmp_path / "journal.jsonl") == []
 
 
-def test_an_entry_that_a_full_disk_cannot_settle_stays_open(journal, tmp_path, full_disk):
+def test_an_undo_that_cannot_be_marked_done_on_a_full_disk_stays_open(journal, tmp_path, full_disk):
     number = journal.record_undo("outlet")
     with full_disk():
         with pytest.raises(LabError, match="what was undone is not marked as undone"):
@@ -108,7 +108,7 @@ def test_an_entry_that_a_full_disk_cannot_settle_stays_open(journal, tmp_path, f
     assert [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")] == ["outlet"]
 
 
-def test_an_amendment_is_part_of_its_entry(journal, tmp_path):
+def test_an_amendment_adds_arguments_to_its_undo_entry(journal, tmp_path):
     number = journal.record_undo("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
     journal.amend(number, made={"ocs": [[1, 2], [3, 4]]})
     (entry,) = open_entries(tmp_path / "journal.jsonl")

@@ -102,7 +102,7 @@ def test_a_refused_lease_names_its_holder_reason_and_start(leases, store, run):
     assert leases.find() == []
 
 
-def test_disjoint_parts_of_a_box_have_two_owners_and_a_whole_box_has_one(leases, run):
+def test_disjoint_parts_of_a_device_may_have_two_holders_and_a_whole_device_one(leases, run):
     first, second = take(leases, run, ONE), take(leases, run, TWO, HOST)
     for refused in (WHOLE, HOST):
         with pytest.raises(BusyError):
@@ -116,7 +116,7 @@ def test_disjoint_parts_of_a_box_have_two_owners_and_a_whole_box_has_one(leases,
     whole.release()
 
 
-def test_resources_are_listed_by_box_with_ranges_of_ports(leases, run):
+def test_resources_are_listed_by_device_with_ranges_of_ports(leases, run):
     many = [Resource(BOX, str(number), f"ocs.{number}") for number in (10, 2, 1)]
     lease = take(leases, run, HOST, *many)
     with pytest.raises(BusyError, match=r"^ocs\.1-2, ocs\.10: held by"):
@@ -255,7 +255,7 @@ def test_a_lost_lease_that_another_holder_took_is_not_regained(leases, run):
     next_owner.release()
 
 
-def test_a_check_refuses_parts_that_were_not_leased(leases, run):
+def test_a_lease_check_refuses_resources_that_were_not_leased(leases, run):
     lease = take(leases, run, ONE)
     with pytest.raises(BusyError, match="is not leased"):
         lease.check(BOX, ["1", "2"])
@@ -328,11 +328,11 @@ def test_a_check_fails_when_a_slow_store_does_not_renew_the_lease_in_time(store,
     lease.release()
 
 
-def test_the_safe_age_leaves_time_for_a_change_and_its_rollback():
+def test_a_lease_old_enough_to_be_refused_still_leaves_time_for_a_rollback():
     assert lease_module._SAFE_AGE + CHANGE_LIMIT + BACK_LIMIT <= LEASE_TTL
 
 
-def test_an_unexpected_error_of_the_store_is_retried_at_the_next_renewal(
+def test_after_an_unexpected_error_of_the_store_a_lease_is_renewed_at_the_next_attempt(
     store, run, clocks, monkeypatch
 ):
     monkeypatch.setattr(lease_module, "_POLL_INTERVAL", 0.01)
@@ -393,7 +393,7 @@ lease.release()
 """
 
 
-def test_one_machine_has_one_store_whatever_tmpdir_is(tmp_path):
+def test_one_machine_has_one_lease_store_whatever_tmpdir_is(tmp_path):
     box = f"box-{uuid.uuid4()}"
     processes = []
     for name in ("one", "other"):
@@ -413,7 +413,7 @@ def test_one_machine_has_one_store_whatever_tmpdir_is(tmp_path):
     assert SHARED.is_relative_to("/var/tmp")  # what the file hierarchy standard keeps at a start
 
 
-def test_creating_the_store_follows_no_planted_link(tmp_path):
+def test_creating_the_lease_store_follows_no_planted_link(tmp_path):
     store, key = tmp_path / "shared" / "leases.sqlite", tmp_path / "key"
     key.write_text("private")
     key.chmod(0o600)
@@ -456,7 +456,7 @@ def test_a_manual_lock_ends_by_expiry_or_by_its_user(store, run):
     take(leases, run, ONE).release()
 
 
-def test_a_store_that_was_removed_is_noticed(leases, store, run):
+def test_a_lease_is_lost_when_its_store_file_is_removed(leases, store, run):
     lease = take(leases, run, ONE)
     store.unlink()
     with pytest.raises(BusyError, match="the store no longer has it"):

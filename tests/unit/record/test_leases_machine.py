@@ -41,10 +41,10 @@ def lived(store, directories, examples, steps):
         )
 
 
-def test_random_operations_match_the_model_on_sqlite(in_memory, tmp_path):
+def test_random_lease_operations_match_the_model_on_sqlite(in_memory, tmp_path):
     lived(FileStore(in_memory / "leases.sqlite"), directories_of_runs(tmp_path), 15, 30)
 
 
 @pytest.mark.soak
-def test_2000_random_courses_match_the_model_on_sqlite(in_memory, tmp_path):
+def test_2000_random_sequences_of_operations_match_the_model_on_sqlite(in_memory, tmp_path):
     lived(FileStore(in_memory / "leases.sqlite"), directories_of_runs(tmp_path), 2000, 50)

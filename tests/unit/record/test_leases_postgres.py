@@ -102,12 +102,12 @@ def test_a_password_in_the_query_of_a_url_is_masked_encoded_and_decoded():
     assert masked("sslmode=require") == "sslmode=require"
 
 
-def test_random_operations_match_the_model_on_postgresql(store, tmp_path):
+def test_random_lease_operations_match_the_model_on_postgresql(store, tmp_path):
     lived(store, directories_of_runs(tmp_path), 3, 15)
 
 
 @pytest.mark.soak
-def test_100_random_courses_match_the_model_on_postgresql(store, tmp_path):
+def test_100_random_sequences_of_operations_match_the_model_on_postgresql(store, tmp_path):
     lived(store, directories_of_runs(tmp_path), 100, 30)
 
 
@@ -146,7 +146,7 @@ def test_three_processes_never_hold_one_resource_together_on_postgresql(server, 
     assert Leases(store).find() == []
 
 
-def test_a_server_that_died_is_reported_and_used_again_after_its_restart(server, leases, run):
+def test_a_dead_lease_server_is_reported_and_used_again_after_its_restart(server, leases, run):
     lease = leases.take([ONE], "lumion", run)
     server.kill()
     with pytest.raises(LabError, match=r"the leases on 127\.0\.0\.1/postgres cannot be used: "):
@@ -210,7 +210,7 @@ def test_a_controller_that_stops_in_a_transaction_blocks_no_other(server, leases
     asleep.communicate()
 
 
-def test_a_transaction_that_waited_reads_what_was_committed_under_any_default_isolation(
+def test_a_transaction_that_waited_reads_committed_rows_under_any_default_isolation_level(
     server, store
 ):
     box, refused = Resource(ONE.box, "", "ocs"), []
@@ -245,7 +245,7 @@ leases: {url: {env: LEASES_URL}}
 """
 
 
-def test_a_lab_file_names_the_server(server, store, tmp_path, monkeypatch, capsys):
+def test_the_lease_server_is_that_of_the_lab_file(server, store, tmp_path, monkeypatch, capsys):
     (tmp_path / "lab.yaml").write_text(LAB)
     lab = ["--lab", str(tmp_path / "lab.yaml")]
     monkeypatch.setenv("LEASES_URL", server.url())

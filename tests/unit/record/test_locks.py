@@ -75,7 +75,7 @@ def test_the_lock_of_a_killed_process_ends_at_once(resource):
     assert not lock_file(resource).exists()
 
 
-def test_releasing_leaves_no_file_and_releasing_twice_is_harmless(resource):
+def test_releasing_an_instrument_lock_removes_its_file_and_may_be_repeated(resource):
     lock = InstrumentLock("ocs", resource, "run")
     assert lock_file(resource).exists()
     lock.release()
@@ -83,12 +83,12 @@ def test_releasing_leaves_no_file_and_releasing_twice_is_harmless(resource):
     assert not lock_file(resource).exists()
 
 
-def test_two_instruments_are_two_locks(resource):
+def test_locks_of_two_instruments_are_independent(resource):
     with InstrumentLock("a", resource, "run"), InstrumentLock("b", resource + "2", "run"):
         assert lock_file(resource) != lock_file(resource + "2")
 
 
-def test_a_child_process_does_not_keep_the_lock(resource):
+def test_a_child_process_does_not_inherit_the_lock_of_an_instrument(resource):
     with InstrumentLock("ocs", resource, "run"):
         child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, close_fds=False)
     try:
@@ -188,7 +188,7 @@ def test_a_link_in_place_of_a_liveness_file_is_not_followed(tmp_path):
         sign.release()
 
 
-def test_every_user_of_the_machine_may_lock(resource):
+def test_every_user_of_the_machine_may_lock_an_instrument(resource):
     with InstrumentLock("ocs", resource, "run"):
         assert SHARED.stat().st_mode & 0o1777 == 0o1777
 

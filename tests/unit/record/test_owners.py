@@ -56,5 +56,5 @@ def test_no_device_has_two_owners_under_different_names(store, tmp_path):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("_names")
-def test_no_device_has_two_owners_in_1000_courses_of_200_labs(store, tmp_path):
+def test_no_device_has_two_owners_in_1000_random_sequences_in_200_labs(store, tmp_path):
     lived(store, labs(tmp_path, 200, seed=2), 1000, 40)

@@ -45,7 +45,7 @@ def test_latest_follows_the_newest_run_and_survives_a_move_of_the_results(tmp_pa
     assert find_run(moved, "latest").id == newest.id
 
 
-def test_a_directory_that_was_latest_and_is_gone_does_not_stop_the_next_run(tmp_path):
+def test_a_dangling_link_latest_does_not_stop_the_next_run(tmp_path):
     gone = RunDirectory.create(tmp_path, "a")
     for part in ("wire", "logs"):
         (gone.path / part).rmdir()
@@ -60,7 +60,7 @@ def test_a_run_is_found_by_its_name_its_path_and_a_unique_part(tmp_path):
         assert find_run(tmp_path, name).id == run.id
 
 
-def test_a_name_that_fits_several_runs_or_none_is_refused(tmp_path):
+def test_a_name_that_matches_several_runs_or_none_is_refused(tmp_path):
     for _ in range(2):
         RunDirectory.create(tmp_path, "lumion")
     with pytest.raises(UsageError, match="names 2 runs"):
@@ -84,7 +84,7 @@ def test_an_uncreatable_results_directory_is_reported_with_the_option_to_use(tmp
         RunDirectory.create(tmp_path / "results", "lumion")
 
 
-def test_a_reader_sees_the_old_or_the_new_file_as_a_whole(tmp_path):
+def test_a_reader_sees_the_complete_old_or_new_file_during_a_write(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     versions = ["a" * 100_000, "b" * 100_000]
     run.write_text("summary.json", versions[0])
@@ -104,7 +104,7 @@ def test_a_reader_sees_the_old_or_the_new_file_as_a_whole(tmp_path):
     assert [path.name for path in run.path.iterdir() if path.is_file()] == ["summary.json"]
 
 
-def test_a_file_that_is_missing_or_broken_is_named(tmp_path):
+def test_a_missing_or_invalid_file_of_a_run_is_named_in_the_error(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     with pytest.raises(UsageError, match=r"no readable run\.json"):
         run.read_json("run.json")
@@ -115,7 +115,7 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path):
     assert run.read_json("run.json") == {"question": "é–µ"}
 
 
-def test_any_text_that_json_can_hold_is_kept(tmp_path):
+def test_a_json_file_of_a_run_keeps_any_text(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     summary = {"reason": "there is no file caf\udce9"}
     run.write_json("summary.json", summary)

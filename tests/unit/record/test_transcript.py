@@ -11,7 +11,7 @@ def rows(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_bytes_are_kept_in_order_each_as_one_character(tmp_path):
+def test_a_transcript_has_the_bytes_in_order_each_as_one_character(tmp_path):
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
     transcript("send", b"*IDN?\n")
     transcript("receive", b"Pol\xc3\xff\x00atis\r\n")
@@ -22,7 +22,7 @@ def test_bytes_are_kept_in_order_each_as_one_character(tmp_path):
     assert sent["mono"] <= received["mono"]
 
 
-def test_bytes_before_the_file_is_known_are_written_with_the_instants_at_which_they_were_said(
+def test_bytes_kept_in_memory_are_written_with_their_original_times(
     tmp_path,
 ):
     transcript = Transcript()
@@ -36,7 +36,7 @@ def test_bytes_before_the_file_is_known_are_written_with_the_instants_at_which_t
     assert sent["mono"] <= between <= received["mono"]
 
 
-def test_bytes_after_closing_are_dropped(tmp_path):
+def test_bytes_after_the_transcript_was_closed_are_dropped(tmp_path):
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
     transcript.close()
     transcript("send", b"late")
@@ -44,7 +44,7 @@ def test_bytes_after_closing_are_dropped(tmp_path):
     assert rows(tmp_path / "ocs.jsonl") == []
 
 
-def test_two_threads_never_share_a_line(tmp_path):
+def test_transcript_rows_of_two_threads_are_never_mixed(tmp_path):
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: transcript("send", b"x" * n), range(200)))

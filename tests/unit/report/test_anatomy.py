@@ -13,7 +13,7 @@ from tests.unit.report.runs_by_hand import SPLICE, lost, marks, recovery, summar
 times = st.lists(st.floats(0, 60), min_size=7, max_size=7).map(sorted)
 
 
-def test_each_part_lasts_from_the_end_of_the_one_before():
+def test_each_part_of_a_recovery_begins_at_the_end_of_the_previous_one():
     assert split(recovery(0)) == pytest.approx(
         {
             "detection": 0.02,
@@ -29,7 +29,7 @@ def test_each_part_lasts_from_the_end_of_the_one_before():
 
 
 @given(times, st.floats(0, 1))
-def test_the_parts_of_a_trial_fill_the_time_to_t10(at, share):
+def test_the_parts_of_a_recovery_add_up_to_the_time_from_t0_to_t10(at, share):
     reached = dict(zip(("t2", "t3", "t4", "t6", "t8", "t9", "t10"), at, strict=True))
     joining = share * (reached["t8"] - reached["t6"])
     one = trial(0, marks=marks({"t0": 0.0} | reached), values={"joining": joining})
@@ -53,7 +53,7 @@ def test_a_trial_that_did_not_recover_has_no_parts_but_is_counted():
     assert all(len(duration.values) == 2 for duration in arm.parts)
 
 
-def test_an_invalid_trial_is_in_no_median():
+def test_the_breakdown_of_recoveries_leaves_out_invalid_trials():
     (arm,) = anatomies(summary(recovery(0), recovery(1, longer=5.0, valid=False)))
     assert arm.parts[-1].median == pytest.approx(0.2)
 
@@ -78,13 +78,13 @@ def test_detectors_of_a_fault_are_listed_by_their_delay():
     assert list(first_seen(trials)) == ["carrier", "peer-lost"]
 
 
-def test_a_real_recovery_is_explained_to_the_last_microsecond(recoveries, summarised):
+def test_the_parts_of_a_recorded_recovery_add_up_to_its_time_exactly(recoveries, summarised):
     for one in summarised(recoveries).trials:
         assert sum(split(one).values()) == pytest.approx(one.values["recovery_time"], abs=2e-6)
         assert min(split(one).values()) > -1e-6
 
 
-def test_the_pace_of_a_real_trial_falls_at_its_fault(recoveries, summarised):
+def test_the_step_rate_of_a_recorded_trial_falls_at_its_fault(recoveries, summarised):
     found = step_rates(summarised(recoveries).trials, recoveries)
     assert len(found) == 2
     for pace in found:

@@ -57,7 +57,7 @@ def test_a_recovery_that_takes_twice_as_long_is_worse(page):
     assert cells[4] == "worse"
 
 
-def test_json_output_holds_the_same_as_the_text():
+def test_the_json_of_a_comparison_has_the_same_values_as_the_text():
     fast, slow = written(*recoveries(0.0)), written(*recoveries(0.5035))
     found = json.loads(json.dumps(comparison_to_json([fast, slow], [])))
     assert found["first"]["label"] == found["second"]["label"] == fast["label"]
@@ -74,7 +74,7 @@ def test_a_comparison_prints_the_flags_of_metrics(page):
     assert told["first"]["flags"] == flagged["flags"]
 
 
-def test_which_direction_is_better_is_the_metrics_own(page):
+def test_the_better_direction_in_a_comparison_is_that_of_the_metric(page):
     slow, fast = written(*bandwidths(2e8)), written(*bandwidths(4e8))
     assert row(page(slow, fast), "warm.busbw")[-1] == "better"
     assert row(page(fast, slow), "warm.busbw")[-1] == "worse"
@@ -88,12 +88,12 @@ def test_a_ratio_whose_interval_includes_one_is_unclear():
     assert found.verdict == "unclear"
 
 
-def test_the_same_two_runs_always_compare_alike(page):
+def test_comparing_the_same_two_runs_always_gives_the_same_result(page):
     a, b = written(*recoveries(0.0)), written(*recoveries(0.01))
     assert page(a, b) == page(a, b)
 
 
-def test_fewer_than_six_trials_get_no_verdict():
+def test_runs_of_fewer_than_six_trials_get_no_verdict_of_better_or_worse():
     found = compare_metric(
         "warm.recovery_time", written(*recoveries(0.0, 5)), written(*recoveries(1.0))
     )
@@ -159,7 +159,7 @@ def test_two_units_of_one_metric_are_not_compared():
     assert (found.ratio, found.verdict) == (None, "not comparable: 1 against %")
 
 
-def test_invalid_trials_do_not_count():
+def test_invalid_trials_do_not_count_in_a_comparison():
     invalid = [recovery(n, longer=9.0, valid=False) for n in range(8, 20)]
     found = compare_metric(
         "warm.recovery_time", written(*recoveries(0.0)), written(*recoveries(0.0), *invalid)
@@ -250,7 +250,7 @@ def test_a_setting_in_a_list_is_named_by_its_index_and_a_plain_list_as_a_whole()
     }
 
 
-def test_code_and_counts_are_settings_too():
+def test_the_code_version_and_trial_counts_are_compared_as_settings():
     facts = [
         {"git": {"commit": "a", "dirty": dirty}, "versions": {"numpy": version}, "repeat": "6"}
         for dirty, version in ((False, "1"), (True, "2"))
@@ -285,6 +285,6 @@ def test_json_of_more_than_two_runs_is_a_list():
     assert found["settings"] == {"lab.twin.rate": ["1 Gbit/s", "2 Gbit/s", "1 Gbit/s"]}
 
 
-def test_arms_are_called_by_their_short_names(page):
+def test_a_comparison_names_arms_by_their_short_names(page):
     runs = [written(*recoveries(longer, arm="lab.twin.settle=1 ms")) for longer in (0.0, 0.5)]
     assert row(page(*runs), "settle=1 ms.recovery_time")[3].count("–") == 1

@@ -39,7 +39,7 @@ def test_each_figure_is_written_as_svg_pdf_and_csv(written):
         assert table(folder / f"{name}.csv")
 
 
-def test_the_tables_hold_what_was_measured(written):
+def test_the_csv_files_of_figures_hold_the_measured_values(written):
     folder, found = written
     times = {row["arm"]: float(row["recovery_time"]) for row in table(folder / "times.csv")}
     medians = {
@@ -53,7 +53,7 @@ def test_the_tables_hold_what_was_measured(written):
         assert float(row["t10"]) == pytest.approx(one.marks.relative()["t10"], abs=1e-9)
 
 
-def test_bandwidth_is_a_table_by_arm_and_size(tmp_path):
+def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
     values = [{"busbw_4kib": 1e6 + n, "busbw_1mib": 4e8 + n} for n in range(6)]
     found = summary(*(trial(n, values=values[n]) for n in range(6)))
     write_figures(found, (), tmp_path)

@@ -77,7 +77,7 @@ def test_the_report_refers_to_no_other_file(real):
     assert set(outside) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
-def test_every_element_is_closed(real):
+def test_every_html_element_of_the_report_is_closed(real):
     reader = parsed(real)
     assert (reader.wrong, reader.open) == ([], [])
 
@@ -91,13 +91,13 @@ def test_every_figure_is_well_formed_and_uses_the_colours_of_the_page(real):
         assert "#010101" not in svg
 
 
-def test_references_inside_a_figure_find_their_target_and_only_one(real):
+def test_references_inside_a_figure_have_exactly_one_target(real):
     ids = re.findall(r'\bid="([^"]*)"', real)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', real)) <= set(ids)
 
 
-def test_every_trial_has_a_row_with_all_its_values(real, recoveries, summarised):
+def test_the_html_report_has_a_row_for_every_trial_with_all_its_values(real, recoveries, summarised):
     rows = parsed(real).rows
     faults = [event for event in recoveries if event.kind == "fault.inject"]
     for one, fault in zip(summarised(recoveries).trials, faults, strict=True):
@@ -107,13 +107,13 @@ def test_every_trial_has_a_row_with_all_its_values(real, recoveries, summarised)
         assert one.receipt["observer"] in row
 
 
-def test_a_lost_trial_is_in_the_table_and_in_the_figure(report):
+def test_a_trial_that_did_not_recover_is_in_the_table_and_in_the_figure(report):
     html = report(summary(recovery(0), lost(1)))
     assert any("not recovered within 60 s" in row for row in parsed(html).rows)
     assert "1 not recovered</text>" in html
 
 
-def test_a_ridden_out_trial_is_neither_a_recovery_nor_lost(report):
+def test_a_ridden_out_trial_is_counted_neither_as_recovered_nor_as_lost(report):
     html = report(summary(recovery(0), unrepaired(1, "ridden out")))
     (row,) = [row for row in parsed(html).rows if row.startswith("1|")]
     assert "ridden out" in row and "no step took longer" in row
@@ -122,7 +122,7 @@ def test_a_ridden_out_trial_is_neither_a_recovery_nor_lost(report):
     assert "recovery_time" not in alone and "ridden out" in alone
 
 
-def test_the_head_shows_verdict_label_question_and_command(real):
+def test_the_head_of_the_report_shows_verdict_label_question_and_command(real):
     assert '<div class="verdict passed">' in real
     assert "measured-twin." in real
     assert "How soon is the job &lt;back&gt;?" in real
@@ -154,13 +154,13 @@ def test_the_report_states_the_settings_behind_its_numbers(report):
     assert "warm.busbw: above the rate of a port" in html
 
 
-def test_the_report_states_the_uncertainty_of_t0(report):
+def test_the_html_report_states_the_uncertainty_of_t0(report):
     found = recovery(0)
     at = Marks(found.marks.at | {"t0": Instant(ZERO, ZERO + 0.049)})
     assert "it began up to 49 ms later" in report(summary(replace(found, marks=at)))
 
 
-def test_failed_checks_come_first(report):
+def test_the_html_report_lists_failed_checks_first(report):
     held = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed")
     missed = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
     rows = parsed(report(summary(recovery(0), checks=(held, missed)))).rows
@@ -168,7 +168,7 @@ def test_failed_checks_come_first(report):
     assert rows[1].startswith("failed|warm.recovery_time median|< 100 ms|500 ms|")
 
 
-def test_the_table_of_arms_comes_first(report):
+def test_the_html_report_begins_with_the_table_of_arms(report):
     html = report(summary(recovery(0), lost(1), recovery(2, "cold")))
     rows = parsed(html).rows
     assert rows[0] == "metric|arm|n|no value|median|95 % interval|predicted|"
@@ -206,5 +206,5 @@ def test_a_run_without_a_single_recovery_still_has_a_report(report, trials):
     assert ("no trial was begun" in html) == (not trials)
 
 
-def test_the_same_run_gives_the_same_file(real, report, recoveries, summarised):
+def test_the_same_run_gives_the_same_html_report(real, report, recoveries, summarised):
     assert report(summarised(recoveries), recoveries) == real

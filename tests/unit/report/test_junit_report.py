@@ -93,7 +93,7 @@ def test_every_case_that_did_not_pass_has_a_reason(suite):
 
 
 @pytest.mark.parametrize("outcome", ["error", "aborted", "inconclusive"])
-def test_a_run_without_trials_holds_an_error(suite, outcome):
+def test_a_junit_report_of_a_run_without_trials_has_an_error(suite, outcome):
     found = suite(summary(outcome=outcome, reason="ocs does not answer"))
     assert int(found.get("errors")) >= 1
     assert fates(found)["run"] == "error"
@@ -119,7 +119,7 @@ def test_a_failed_clean_up_is_an_error_that_names_open_changes(suite):
     assert error.get("message") == "circuits: ocs is silent"
 
 
-def test_properties_hold_run_seed_lab_and_label(suite):
+def test_properties_of_the_suite_are_run_seed_lab_and_label(suite):
     properties = {p.get("name"): p.get("value") for p in suite(summary()).iter("property")}
     assert properties == {
         "run": "20260101T000000Z-lumion-0a1b2c",

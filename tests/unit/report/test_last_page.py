@@ -42,7 +42,7 @@ def section(page: str, title: str) -> list[str]:
     return lines[start : lines.index("", start)]
 
 
-def test_the_page_begins_with_what_was_measured_and_what_was_emulated(page):
+def test_the_last_page_begins_with_the_label_measured_or_emulated(page):
     head = page(summary(recovery(0))).splitlines()
     assert head[0] == "lumion on rack, seed 7"
     assert head[1].startswith("measured-twin: Real: every process")
@@ -61,7 +61,7 @@ def test_the_last_lines_are_verdict_reason_directory_and_next_command(page, monk
     assert lines[-1].endswith("open results/run/report.html")
 
 
-def test_a_pass_with_a_retry_is_marked(page):
+def test_a_passed_run_with_a_retry_is_marked(page):
     retried = Retry(1, "ocs", "a change", "it answered half")
     found = page(summary(recovery(0), recovery(1, retries=1), retries=(retried,)))
     assert "verdict passed, clean-up verified, 1 retry" in found
@@ -141,7 +141,7 @@ def test_the_anatomy_is_printed_part_by_part_with_the_prediction_beside_it(page)
     }
 
 
-def test_bars_follow_each_other_and_are_as_long_as_their_part(page):
+def test_bars_of_a_recovery_are_consecutive_and_as_long_as_their_parts(page):
     rows = section(page(summary(recovery(0)), width=130), "warm:")
     bars = {row[2:17].strip(): row[68:] for row in rows if "█" in row}
     assert bars["first step"].count("█") == 2 * bars["restoring"].count("█") == 24
@@ -155,7 +155,7 @@ def test_the_claim_of_lumion_is_printed_above_its_recoveries_only(page):
     assert claims not in page(summary(trial(0)), width=400)
 
 
-def test_every_trial_is_listed_whatever_came_of_it(page):
+def test_every_trial_is_listed_with_any_outcome(page):
     why = "no observer but the injector saw the fault"
     found = summary(recovery(0), lost(1), recovery(2, valid=False, reason=why), lost(3))
     rows = section(page(found, width=80), "Trials")[2:]
@@ -177,7 +177,7 @@ def test_a_ridden_out_fault_is_shown_with_its_dip_and_no_recovery_time(page):
     assert trials[4] == "trials 0, 1: no step took longer than the longest before the fault"
 
 
-def test_unknown_values_are_shown_with_their_cause(page):
+def test_unknown_check_results_are_printed_with_their_cause(page):
     shown = page(summary(recovery(0), unrepaired(1, "not known")), width=100)
     assert "2 of 2 trials valid, 1 recovered, 1 not known" in shown
     assert "trial 1: fewer than 20 steps before the fault do not tell" in shown
@@ -208,7 +208,7 @@ def test_open_changes_are_printed_before_the_verdict(page):
     assert lines[-4] == "verdict passed, clean-up failed"
 
 
-def test_a_real_allreduce_is_a_table_of_sizes(page, allreduce, summarised):
+def test_a_recorded_allreduce_is_printed_as_a_table_by_size(page, allreduce, summarised):
     found = summarised(allreduce)
     rows = [row.split("  ")[0] for row in section(page(found), "only: AllReduce")]
     assert [row.strip() for row in rows[2:7]] == ["4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB"]
@@ -229,17 +229,17 @@ def test_a_run_without_trials_is_reported_as_such(page):
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_line_is_wider_than_the_terminal(page, recoveries, summarised, width):
+def test_no_line_of_the_last_page_is_wider_than_the_terminal(page, recoveries, summarised, width):
     lines = page(summarised(recoveries), width).splitlines()
     assert max(map(len, lines[:-4])) <= width
 
 
-def test_the_stored_events_give_the_same_page_again(page, recoveries, summarised):
+def test_the_last_page_can_be_printed_again_from_the_stored_events(page, recoveries, summarised):
     again = [Event.from_json(event.to_json()) for event in recoveries]
     assert page(summarised(again)) == page(summarised(recoveries))
 
 
-def test_the_steps_of_recover_are_listed(page):
+def test_the_last_page_lists_the_undos_of_recover(page):
     steps = [
         UndoStep("circuits of ocs", "", ["ocs: 1→7 is left alone"]),
         UndoStep("hosts", "h3: no"),
@@ -277,5 +277,5 @@ def test_the_page_states_settings_and_predictions_for_other_switches(page):
     ]
 
 
-def test_a_record_without_settings_shows_none(page):
+def test_the_last_page_of_a_record_without_settings_has_no_settings_section(page):
     assert "What the numbers rest on" not in page(summary(recovery(0)))

@@ -98,7 +98,7 @@ def test_without_a_terminal_each_notable_event_is_one_line(recoveries):
     assert all(re.match(r" +\d+\.\d s  \S", line) for line in lines)
 
 
-def test_lines_are_in_the_order_in_which_things_happened(recoveries):
+def test_lines_of_the_live_view_are_in_the_order_of_events(recoveries):
     stream = Watched(terminal=False)
     with LiveView(stream, plan()) as view:
         for event in recoveries:
@@ -107,14 +107,14 @@ def test_lines_are_in_the_order_in_which_things_happened(recoveries):
     assert times == sorted(times)
 
 
-def test_a_blocked_reader_does_not_delay_the_run(full_pipe, recoveries):
+def test_a_blocked_reader_of_the_output_does_not_delay_the_run(full_pipe, recoveries):
     with LiveView(full_pipe[1], plan()) as view:
         for event in recoveries:
             view(event)
     assert view.catch_up() == []  # the view is over, and keeps nothing
 
 
-def test_a_slow_reader_gets_every_line(full_pipe, recoveries):
+def test_a_slow_reader_of_the_output_gets_every_line(full_pipe, recoveries):
     reader, stream = full_pipe
     lines = []
     late = threading.Thread(target=lambda: lines.extend(reader))
@@ -153,7 +153,7 @@ def test_a_terminal_shows_a_live_picture_that_is_removed_at_the_end(terminal, re
     assert terminal.getvalue().endswith("\x1b[2K")  # the last line of the picture is erased
 
 
-def test_a_ci_server_gets_lines(terminal, monkeypatch):
+def test_on_a_ci_server_the_live_view_prints_lines(terminal, monkeypatch):
     monkeypatch.setenv("CI", "1")
     with LiveView(terminal, plan()) as view:
         view(Event(0, 0.0, "phase", "open"))
@@ -194,7 +194,7 @@ def test_without_a_terminal_the_effect_of_a_signal_is_a_line():
     assert stream.getvalue() == f"     9.0 s  {SAID}\n"
 
 
-def test_a_terminal_may_echo_a_key_below_the_picture(terminal):
+def test_a_key_echoed_by_the_terminal_does_not_shift_the_picture(terminal):
     """The cursor rests at the start of a line of its own: an echo there wraps into no other."""
     with LiveView(terminal, plan()) as view:
         console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
@@ -213,7 +213,7 @@ def test_the_picture_shows_trial_victim_circuits_and_marks(recoveries):
 
 
 @pytest.mark.parametrize("width", [20, 30, 60, 100])
-def test_the_picture_fits_any_width(recoveries, width):
+def test_the_picture_of_the_live_view_fits_any_terminal_width(recoveries, width):
     _, progress = told(recoveries)
     assert {len(row) for row in shown(progress, 9.0, width)} == {width}
 
@@ -244,7 +244,7 @@ def test_a_step_counts_when_the_last_rank_of_the_generation_finished_it():
     assert (list(progress.ends), progress.step) == ([1.1], 0)
 
 
-def test_a_new_job_with_fewer_ranks_is_followed():
+def test_the_live_view_counts_steps_of_a_new_job_with_fewer_ranks():
     four = [joined(rank) for rank in range(4)]
     end = Event(0, 1.0, "trial.end", "warm", 0, {"valid": True, "recovered": True, "reason": ""})
     _, progress = told([*four, end, joined(0), joined(1), step(2.0, 0, 0), step(2.1, 1, 0)])
@@ -307,7 +307,7 @@ def test_a_choice_of_collective_is_printed_and_keeps_the_prediction_of_the_fault
     assert progress.marks["t0"] == 1.0
 
 
-def test_a_failed_clean_up_is_printed():
+def test_a_failed_clean_up_is_printed_by_the_live_view():
     data = {"verified": False, "problem": "ocs does not answer"}
     lines, _ = told([Event(0, 1.0, "cleanup.end", "circuits", None, data)])
     assert lines[0].text == "taking back circuits failed: ocs does not answer"

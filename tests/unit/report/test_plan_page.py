@@ -48,7 +48,7 @@ def test_ranks_and_spares_are_listed_by_host():
     assert "    spares: h4" in lines
 
 
-def test_every_trial_has_its_fault_victim_and_moment():
+def test_the_plan_page_shows_fault_victim_and_time_of_every_trial():
     rows = [line.split() for line in page(plan(trials=3)) if "power-cut" in line]
     assert rows == [
         [str(n), arm, "power-cut", "1", "8", "+", "0.25", "until", "recovered"]
@@ -62,13 +62,13 @@ def test_the_last_line_states_seed_and_digest_and_that_nothing_was_changed():
     assert page(shown)[-1] == last
 
 
-def test_the_page_states_whether_circuits_are_kept():
+def test_the_plan_page_states_whether_circuits_are_kept_at_the_end():
     assert any("circuits go back to what was found" in line for line in page(plan()))
     kept = page(plan(keep=True))
     assert any("circuits stay as the last trial leaves them" in line for line in kept)
 
 
-def test_a_narrow_terminal_folds_the_plan():
+def test_a_plan_is_wrapped_to_the_width_of_a_narrow_terminal():
     assert max(map(len, page(plan(), width=40))) <= 40
 
 
@@ -93,7 +93,7 @@ def test_a_plan_for_a_twin_states_settings_and_predictions_for_other_switches():
           "faults.0.hold=100 ms"], True),
     ],
 )  # fmt: skip
-def test_no_recovery_is_expected_where_nothing_can_recover(changed, shown):
+def test_a_plan_without_a_possible_recovery_predicts_none(changed, shown):
     lab = load_lab(ROOT / "configs" / "rack.yaml")
     experiment = load_experiment(ROOT / "experiments" / "lumion.yaml", changed)
     profiles = planned_profiles(experiment, lab)

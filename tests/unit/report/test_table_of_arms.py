@@ -43,7 +43,7 @@ def test_each_arm_has_its_count_median_interval_and_prediction(table):
     ]
 
 
-def test_trials_without_a_value_stand_beside_the_median_of_the_others(table):
+def test_the_number_of_trials_without_a_value_is_beside_the_median_of_the_others(table):
     found = table(summary(*several("warm", 3), lost(3), lost(4), *[lost(5, "cold")]))
     assert found[0][:4] == ["metric", "arm", "n", "no value"]
     assert found[1][:4] == ["recovery_time", "cold", "0", "1"]
@@ -77,7 +77,7 @@ def test_the_table_of_arms_comes_first_on_the_last_page(text, tmp_path):
     assert titles == ["Arms", "Checks", "Recovery"]
 
 
-def test_a_narrow_terminal_keeps_the_medians(table):
+def test_the_table_of_arms_keeps_the_medians_on_a_narrow_terminal(table):
     assert table(summary(*several("warm", 8)), 60)[1] == ["recovery_time", "warm", "8", "503.5 ms"]
 
 
@@ -95,11 +95,11 @@ def test_two_keys_with_the_same_last_part_stay_distinct():
 
 
 @pytest.mark.parametrize("name", ["only", "splice-warm", "n=16", "a/b=1", "v1.5=2"[:4], "x=[1,2]"])
-def test_a_name_without_dots_is_not_shortened(name):
+def test_an_arm_name_without_dots_is_not_shortened(name):
     assert short_names([name]) == {name: name}
 
 
-def test_a_short_name_that_an_arm_has_already_is_not_taken():
+def test_an_arm_is_not_shortened_to_the_full_name_of_another_arm():
     arms = ["settle=1 ms", SETTLE[0]]
     assert short_names(arms) == {arm: arm for arm in arms}
 
@@ -115,7 +115,7 @@ def test_the_page_explains_each_short_name(text, tmp_path):
     assert page.count("lab.twin.settle") == 1
 
 
-def test_one_arm_whose_name_begins_like_another_keeps_its_own():
+def test_an_arm_name_that_begins_like_another_is_not_replaced_in_text():
     trials = [recovery(n, arm) for n, arm in enumerate(SETTLE)]
     assert set(shortened(summary(*trials)).metrics) >= {
         "settle=1 ms.recovery_time",
@@ -139,6 +139,6 @@ def test_markdown_has_the_flags_of_metrics():
     assert "warm.busbw: above the rate of a port" in found.splitlines()
 
 
-def test_nothing_in_a_name_is_markup():
+def test_names_of_arms_are_not_interpreted_as_markup():
     found = markdown(summary(trial(0, "a|b*c", values={"loss": 1.0}), reason="see\n<b>`x`"))
     assert r"a\|b\*c" in found and r"see \<b>\`x\`" in found

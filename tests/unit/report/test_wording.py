@@ -35,17 +35,17 @@ from testbed.report.wording import (
         (0.0, "bit/s", "0 bit/s"),
     ],
 )
-def test_a_value_is_shown_in_a_readable_unit(value, unit, shown):
+def test_a_value_is_printed_with_a_readable_unit_prefix(value, unit, shown):
     assert quantity(value, unit) == shown
 
 
-def test_an_interval_names_its_unit_once_when_it_can():
+def test_an_interval_has_its_unit_once_if_both_ends_have_the_same_unit():
     assert spread(0.019, 0.0306, "s") == "19–30.6 ms"
     assert spread(0.95, 1.02, "s") == "950 ms–1.02 s"
     assert interval(None, "s") == "n < 6"
 
 
-def test_a_difference_always_has_a_sign():
+def test_a_difference_of_values_is_printed_with_a_sign():
     assert difference(0.005, "s") == "+5 ms"
     assert difference(-0.005, "s") == "−5 ms"
 
@@ -85,7 +85,7 @@ def test_a_check_shows_its_value_in_the_unit_of_its_limit(name, limit, value, un
 
 
 @given(st.floats(0, 10), st.floats(0, 10), st.integers(1, 100))
-def test_a_bar_stays_within_its_columns_and_is_seen_when_there_is_anything(begin, length, width):
+def test_a_bar_stays_within_its_width_and_is_visible_unless_its_length_is_zero(begin, length, width):
     scale = begin + length
     drawn = bar(begin, length, scale, width) if scale else ""
     assert len(drawn) <= width + 1
@@ -97,7 +97,7 @@ def test_a_bar_is_drawn_to_an_eighth_of_a_column():
     assert bar(1, 0.125, 2, 8) == "    ▌"
 
 
-def test_names_with_numbers_are_in_order_of_size():
+def test_names_with_numbers_are_sorted_by_the_value_of_the_number():
     assert in_order({"n=16", "n=2", "n=4"}) == ["n=2", "n=4", "n=16"]
 
 
@@ -114,7 +114,7 @@ def test_a_message_size_is_read_from_a_metrics_name():
     assert message_size("busbw") is None
 
 
-def test_every_label_is_explained_and_lumions_claim_is_known():
+def test_every_label_of_results_has_an_explanation_and_lumion_has_a_claim():
     for label in ("measured-hw", "measured-twin", "emulated", "model"):
         assert len(explain(label)) > 20
     assert claim_of("lumion-sweep").seconds == 1.0

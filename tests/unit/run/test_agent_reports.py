@@ -87,7 +87,7 @@ def test_the_loss_of_an_agent_is_written_with_its_reason(recorded):
         {"event": "heartbeat-missed", "mono": 5.0, "slot": 0, "silence": 0.21},
     ],
 )
-def test_an_observation_of_an_agent_is_a_symptom(recorded, message):
+def test_a_failure_observed_by_an_agent_is_recorded_as_a_symptom(recorded, message):
     event = recorded(Report("h1", message, 1.0), 1)
     noticed = {key: value for key, value in message.items() if key != "event"}
     assert event.kind == "symptom"
@@ -132,12 +132,12 @@ def test_every_report_becomes_an_event_of_a_known_kind():
         (of_rank(WORDS["done"][1]), None),
     ],
 )
-def test_a_policy_sees_what_matters_to_the_job_and_nothing_else(job, report, seen):
+def test_a_policy_gets_only_reports_about_its_job(job, report, seen):
     job.generation = 1
     assert observation(report, job) == seen
 
 
-def test_a_report_belongs_to_the_hosts_present_rank(job):
+def test_a_report_is_attributed_to_the_present_rank_of_its_host(job):
     exit_of_h2 = Report("h2", {"event": "exit", "code": 1}, 0.0)
     job.hosts, job.spares = ("h2", "h1"), ()
     assert observation(exit_of_h2, job) == RankEnded(0, 1)

@@ -44,7 +44,7 @@ def asks(number, of, circuits=1):
     }
 
 
-def test_a_request_is_carried_out_once_all_its_ranks_made_it(bench, log):
+def test_a_circuit_request_is_carried_out_once_all_its_ranks_made_it(bench, log):
     requests = CircuitRequests(bench, log, (), lambda rank, message: None)
     assert not requests.add(0, asks(1, [0, 1]))
     assert not requests.add(0, asks(2, [0, 2]))
@@ -99,6 +99,6 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
         ),
     ],
 )
-def test_impossible_requests_are_refused(tmp_path, lab, changes, error):
+def test_invalid_circuit_requests_are_refused(tmp_path, lab, changes, error):
     with pytest.raises(FileError, match=error):
         placed(tmp_path, lab, *changes)

@@ -62,7 +62,7 @@ def house(inbox, tmp_path):
     house.log.close()
 
 
-def test_steps_are_done_last_first_each_with_its_limit(house):
+def test_undo_steps_are_done_last_first_each_with_its_limit(house):
     limits = {}
 
     def step(name):
@@ -87,7 +87,7 @@ def test_the_record_holds_begin_end_and_limit_of_each_step(house):
     assert all(event.data["verified"] for event in house.events("cleanup.end"))
 
 
-def test_a_failed_step_stops_no_other_and_is_listed_with_its_reason(house):
+def test_a_failed_undo_step_stops_no_other_and_is_listed_with_its_reason(house):
     house.push("instruments")
     house.push("agents", error=UnsafeError("the rank in slot 0 survived", hint="look"))
     house.push("circuits", error=HostError("h0", "it said no"))
@@ -103,7 +103,7 @@ def test_a_failed_step_stops_no_other_and_is_listed_with_its_reason(house):
     assert unverified == ["ranks", "circuits", "agents"]
 
 
-def test_a_first_signal_cuts_no_step_short(house):
+def test_a_first_signal_during_the_clean_up_cuts_no_undo_step_short(house):
     house.push("instruments")
     house.push("circuits", signals=[signal.SIGINT])
     house.cleanup.run()
@@ -161,7 +161,7 @@ def test_after_three_earlier_signals_the_clean_up_ends_with_its_first_step(house
     assert house.cleanup.failures == ["circuits: left in the middle", "instruments: not done"]
 
 
-def test_a_step_that_is_done_early_is_not_done_again(house):
+def test_an_undo_step_that_was_done_early_is_not_repeated(house):
     house.push("circuits")
     fault = house.push("power-cut of h1")
     house.push("ranks")
@@ -171,7 +171,7 @@ def test_a_step_that_is_done_early_is_not_done_again(house):
     assert house.done == ["power-cut of h1", "ranks", "circuits"]
 
 
-def test_an_early_step_that_fails_is_unsafe_and_stays_listed(house):
+def test_an_undo_step_that_fails_early_raises_unsafe_and_stays_listed(house):
     house.push("circuits")
     fault = house.push("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
     with pytest.raises(UnsafeError, match=r"power-cut of h1 failed: outlet pdu\.2 is still off"):
@@ -190,7 +190,7 @@ def test_a_signal_during_an_early_step_is_handled_after_it(house):
     assert house.done == ["rank-freeze of h1"]
 
 
-def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, full_disk):
+def test_an_undo_step_whose_early_attempt_cannot_be_logged_is_done_at_the_end(house, full_disk):
     fault = house.push("power-cut of h1")
     with full_disk():
         with pytest.raises(LabError, match="writing the event log failed"):
@@ -200,7 +200,7 @@ def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, f
     assert house.cleanup.failures == []
 
 
-def test_a_full_disk_stops_no_step(house, full_disk):
+def test_a_full_disk_stops_no_undo_step(house, full_disk):
     house.push("instruments")
     house.push("circuits", error=UnsafeError("ocs shows 2→19 instead"))
     house.push("ranks", signals=[signal.SIGINT, signal.SIGINT])
@@ -210,7 +210,7 @@ def test_a_full_disk_stops_no_step(house, full_disk):
     assert house.cleanup.failures == ["circuits: ocs shows 2→19 instead"]
 
 
-def test_an_error_with_any_characters_stops_no_step(house):
+def test_an_error_with_any_characters_does_not_stop_the_clean_up(house):
     house.push("circuits")
     error = HostError("h0", json.loads(r'"there is no file caf\udce9"'))  # an agent's own words
     house.push("agents", error=error)
@@ -303,7 +303,7 @@ def test_without_a_signal_nothing_is_noted_of_signals(house):
     assert house.events("note") == []
 
 
-def test_actions_under_way_end_before_the_first_step(house):
+def test_workers_in_progress_end_before_the_first_undo_step(house):
     begun, told = threading.Event(), threading.Event()
 
     def change():
@@ -321,7 +321,7 @@ def test_actions_under_way_end_before_the_first_step(house):
     assert house.ended() == [("what was under way", ""), ("circuits", "")]
 
 
-def test_an_action_that_never_ends_costs_its_limit_and_is_noted(house, monkeypatch):
+def test_a_worker_that_never_ends_delays_the_clean_up_to_its_limit_and_is_noted(house, monkeypatch):
     monkeypatch.setattr("testbed.run.cleanup._UNDER_WAY", 0.05)
     house.inbox.submit(lambda: house.over.wait(LONG))
     house.push("circuits")
@@ -342,7 +342,7 @@ def test_after_two_earlier_signals_every_step_is_limited(house):
     assert limits[0] <= 2.0 and house.cleanup.failures == []
 
 
-def test_a_signal_cancels_a_wait_before_which_nothing_was_changed(house):
+def test_a_signal_cancels_a_wait_in_an_undo_step_that_has_changed_nothing(house):
     touched = threading.Event()
 
     def act(deadline):

@@ -77,7 +77,7 @@ def test_no_schedule_is_chosen_before_the_window_is_full(watched):
     assert not watched.told and not watched.written("collective.chosen")
 
 
-def test_keeping_the_ring_is_recorded_once(watched):
+def test_the_choice_to_keep_the_ring_is_logged_once(watched):
     watched.steps(30)
     assert not watched.told
     (chosen,) = watched.written("collective.chosen")
@@ -85,7 +85,7 @@ def test_keeping_the_ring_is_recorded_once(watched):
     assert chosen.data["because"] == "no rank comes last persistently"
 
 
-def test_a_straggler_is_found_across_clocks_and_the_ranks_are_notified_once(watched):
+def test_a_straggler_is_found_despite_clock_offsets_and_ranks_are_notified_once(watched):
     watched.steps(5)
     watched.steps(6, {3: 0.6})
     (told,) = watched.told

@@ -129,7 +129,7 @@ def command(capsys, *words):
     return code, said.out, said.err
 
 
-def test_the_command_recovers_all_open_runs_and_prints_each_step(killed, capsys):
+def test_the_command_recover_recovers_all_open_runs_and_prints_each_undo(killed, capsys):
     code, out, err = command(capsys)
     assert code == 0 and killed.shown() == {}
     assert f"{killed.directory.id}, on small\n  ok   circuits of ocs\n" in out
@@ -159,14 +159,14 @@ def test_a_hint_of_recover_names_the_lab_of_the_run(killed, capsys):
     assert f" --lab {killed.directory.path}/lab.yaml` gives it back" in err
 
 
-def test_json_output_equals_the_record(killed, capsys):
+def test_the_json_output_of_recover_equals_the_record(killed, capsys):
     code, out, _ = command(capsys, "latest", "--json")
     (told,) = json.loads(out)
     assert code == told["exit_code"] == 0 and told["run"] == killed.directory.id
     assert told["steps"] == [{"what": "circuits of ocs", "problem": "", "notes": []}]
 
 
-def test_what_is_left_is_printed_with_the_next_command(killed, capsys):
+def test_changes_that_recover_could_not_undo_are_printed_with_the_next_command(killed, capsys):
     killed.switch.fault("stuck", port=1)
     code, out, _ = command(capsys)
     assert code == 6
@@ -174,7 +174,7 @@ def test_what_is_left_is_printed_with_the_next_command(killed, capsys):
     assert f"testbed recover {killed.directory.path}" in out
 
 
-def test_leases_of_a_killed_recover_are_given_back(killed, capsys):
+def test_leases_of_a_killed_recover_are_released_by_the_next_one(killed, capsys):
     assert killed.recover() == 0
     killed.leases.take(needs(killed.lab, killed.lab.hosts), "recover", killed.directory).abandon()
     assert [found.standing for found in killed.leases.find()] == ["ended"]
@@ -193,7 +193,7 @@ def test_an_unreadable_run_does_not_stop_recovery_of_others(killed, tmp_path, ca
 
 
 @pytest.mark.parametrize("words", [(), ("latest",)])
-def test_a_run_that_others_could_have_written_is_reported_and_left_alone(
+def test_a_run_that_other_users_could_have_written_is_reported_and_not_recovered(
     killed, tmp_path, capsys, words
 ):
     if os.getuid() == 0:
@@ -212,7 +212,7 @@ def test_a_broken_event_log_does_not_stop_recovery(killed, capsys):
     assert killed.shown() == {}
 
 
-def test_a_run_of_a_twin_that_is_gone_is_settled_without_touching_anything(killed, capsys):
+def test_a_run_of_a_twin_that_no_longer_exists_is_closed_without_any_undo(killed, capsys):
     on_a_twin(killed, f"{socket.gethostname()}/an earlier boot/pid:[1]/12/345")
     code, out, _ = command(capsys)
     assert code == 0 and "the twin that it ran in is gone" in out
@@ -269,7 +269,7 @@ def test_a_run_with_a_corrupt_file_does_not_stop_recovery_of_others(killed, name
     assert [found.standing for found in killed.leases.find()] == []
 
 
-def test_a_moved_run_directory_is_reported_until_it_is_found(killed, tmp_path, capsys):
+def test_a_missing_run_directory_is_reported_until_it_exists_again(killed, tmp_path, capsys):
     killed.directory.path.parent.rename(tmp_path / "moved")
     code, out, err = command(capsys)
     assert code == 6 and out == ""

@@ -48,12 +48,12 @@ def test_several_far_end_faults_are_planned_in_the_order_of_their_steps(planned)
     ]
 
 
-def test_a_far_end_fault_may_begin_in_the_step_of_the_other_fault(planned):
+def test_a_far_end_fault_may_begin_in_the_step_of_the_fault_of_the_job(planned):
     trial = planned(POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 8}}")
     assert [fault.step for fault in trial.far_end_faults] == [8]
 
 
-def test_a_trial_may_have_a_far_end_fault_alone(planned):
+def test_a_trial_may_have_a_far_end_fault_without_a_fault_of_the_job(planned):
     trial = planned("{kind: switch-restart, target: ocs, at: {step: 3}}")
     assert trial.fault is None
     assert [fault.kind for fault in trial.far_end_faults] == ["switch-restart"]

@@ -39,7 +39,7 @@ def given_up(run):
     return [note for note in notes if "its agent is given up" in note[1] or "ended with" in note[1]]
 
 
-def test_a_host_given_up_after_a_trial_is_noted_and_opened_anew(run, context):
+def test_a_host_that_does_not_answer_after_a_trial_is_logged_and_reopened(run, context):
     job = RunningJob(run.bench, run.inbox, Train(TrainOptions(ranks=2)), 7, 0.2, HOSTS, ())
     job.processes |= {host: RankProcess(port=1) for host in HOSTS}
     reset_hosts(context, job, HOSTS, 10.0)
@@ -51,7 +51,7 @@ def test_a_host_given_up_after_a_trial_is_noted_and_opened_anew(run, context):
     assert agents["h0"] == run.agents["h0"] and agents["h1"] != run.agents["h1"]
 
 
-def test_a_host_whose_ranks_cannot_be_ended_is_noted(run, context):
+def test_a_host_whose_ranks_cannot_be_ended_is_logged(run, context):
     end_ranks_or_agents(context, soon())
     ((host, text),) = given_up(run)
     assert host == "h1"

@@ -31,7 +31,7 @@ def a_worker_that_waits(inbox):
         over.set()
 
 
-def test_items_are_handled_in_their_order_by_the_thread_that_waits(inbox):
+def test_items_of_the_inbox_are_handled_in_order_by_the_waiting_thread(inbox):
     heard = []
     inbox.handler = lambda item: heard.append((item, threading.current_thread()))
     inbox.observe(HostSilent("h1"))
@@ -46,7 +46,7 @@ def test_items_are_handled_in_their_order_by_the_thread_that_waits(inbox):
     assert {thread for _, thread in heard} == {threading.current_thread()}
 
 
-def test_a_condition_that_holds_already_is_not_waited_for(inbox):
+def test_a_wait_for_a_condition_that_already_holds_returns_at_once(inbox):
     inbox.observe(Fenced())
     inbox.handler = lambda item: pytest.fail("handled for nothing")
     assert inbox.wait(lambda: True, soon(0))
@@ -65,14 +65,14 @@ def test_an_item_from_another_thread_ends_the_wait_at_once(inbox):
     assert inbox.wait(lambda: bool(heard), soon())
 
 
-def test_a_flood_of_items_does_not_outlive_the_deadline(inbox):
+def test_a_wait_ends_at_its_deadline_despite_a_flood_of_items(inbox):
     inbox.handler = inbox.observe  # whatever is handled comes again
     inbox.observe(Fenced())
     inbox.pause(soon(0.05))
     assert not inbox.wait(lambda: False, soon(0.05))
 
 
-def test_a_signal_does_not_queue_behind_a_flood(inbox):
+def test_a_signal_ends_a_wait_despite_a_flood_of_items(inbox):
     handled = []
     inbox.handler = handled.append
     for _ in range(1000):
@@ -106,7 +106,7 @@ def test_a_signal_between_two_waits_ends_the_second(inbox):
         inbox.wait(lambda: False, soon())
 
 
-def test_every_signal_ends_one_wait(inbox):
+def test_each_signal_ends_exactly_one_wait(inbox):
     inbox.interrupt(signal.SIGINT)
     inbox.interrupt(signal.SIGTERM)
     for name in ("SIGINT", "SIGTERM"):
@@ -123,7 +123,7 @@ def test_a_workers_result_comes_back_and_items_are_handled_meanwhile(inbox):
     assert inbox.result(future, soon(), "waiting") == "done"
 
 
-def test_a_workers_error_is_raised_where_its_result_is_wanted(inbox):
+def test_a_workers_error_is_raised_where_its_result_is_awaited(inbox):
     def refuse():
         raise HostError("h0", "it said no")
 
@@ -131,7 +131,7 @@ def test_a_workers_error_is_raised_where_its_result_is_wanted(inbox):
         inbox.result(inbox.submit(refuse), soon(), "asking")
 
 
-def test_a_worker_past_its_deadline_gets_another_second_and_is_then_named(inbox):
+def test_a_worker_that_exceeds_its_deadline_by_a_second_is_named_in_the_error(inbox):
     began = now()
     with (
         a_worker_that_waits(inbox) as future,

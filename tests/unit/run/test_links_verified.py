@@ -61,7 +61,7 @@ def short_limit(monkeypatch):
     monkeypatch.setattr(circuits, "_LIGHT_LIMIT", LIMIT)
 
 
-def test_a_link_that_comes_up_after_a_long_change_is_good(log, tmp_path):
+def test_a_link_that_comes_up_after_a_long_change_is_verified(log, tmp_path):
     ends = Ends()
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(2 * LIMIT, LIMIT / 4))
     assert [verdict.good for verdict in verdicts] == [True, True]
@@ -74,7 +74,7 @@ def test_each_end_of_a_circuit_is_probed_once_during_a_short_change(log):
     assert ends.asked == 2
 
 
-def test_a_link_without_light_within_the_limit_is_bad(log):
+def test_a_link_without_light_within_the_time_limit_is_not_verified(log):
     ends = Ends([["h9", "p0"]])
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(LIMIT, 1e6))
     assert {verdict.detail for verdict in verdicts} == {"h9.p0 answered"}

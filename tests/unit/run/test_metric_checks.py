@@ -63,7 +63,7 @@ def test_every_metric_takes_limits_of_its_own_dimension_only(metric):
         ("dB", {"dB"}),
     ],
 )
-def test_a_distance_from_a_prediction_is_a_share_or_in_the_unit(unit, taken):
+def test_the_limit_of_near_prediction_is_a_share_or_in_the_unit_of_the_metric(unit, taken):
     metric = next((name for name in METRICS if METRICS[name].unit == unit), "")
     of = METRICS[metric] if metric else type(METRICS["dip"])(unit, "lower", "")
     found = {
@@ -205,7 +205,7 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
         (COMMAND, "busbw_1mib", "", "does not measure it; known: rtt, hits"),
     ],
 )
-def test_a_metric_that_cannot_come_is_refused_with_the_nearest_that_can(
+def test_a_check_on_a_metric_that_no_trial_has_is_refused_with_the_nearest_metric(
     refusals, job, metric, rest, words
 ):
     (found,) = refusals(job, f'{metric}: {{every: "< 1 s"}}', rest)
@@ -225,7 +225,7 @@ def test_a_metric_that_cannot_come_is_refused_with_the_nearest_that_can(
         (COMMAND, "rtt", "", "compare it with a value"),
     ],
 )
-def test_a_distance_from_what_nothing_predicts_is_refused_at_its_place(
+def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
     refusals, job, metric, rest, hint
 ):
     (found,) = refusals(job, f"{metric}: {{near_prediction: 10 %}}", rest)
@@ -273,16 +273,16 @@ def test_a_distance_from_what_nothing_predicts_is_refused_at_its_place(
         ("kind: nccl-tests, ranks: 2", 'busbw_3mib_in_place: {min: "> 1 Gbit/s"}', ""),
     ],
 )
-def test_valid_checks_are_accepted(refusals, job, checks, rest):
+def test_checks_on_metrics_that_trials_have_are_accepted(refusals, job, checks, rest):
     assert refusals(job, checks, rest) == []
 
 
-def test_every_problem_is_reported_at_its_place(refusals):
+def test_every_problem_with_a_check_is_reported_at_its_place(refusals):
     found = refusals(COMMAND, 'rtt: {every: "< 1", max: "< 1 B"}, ttr: {every: "< 1 s"}')
     assert [one.partition(": ")[0] for one in found] == ["5:23", "5:35", "5:45"]
 
 
-def test_an_arm_is_judged_by_its_own_job_and_fault(refusals):
+def test_the_metrics_of_an_arm_depend_on_its_own_job_and_fault(refusals):
     rest = FAULT + "variants: {broken: {}, quiet: {faults: [], jobs.main.steps: 9}}\n"
     assert refusals(TRAIN, 'broken.recovery_time: {every: "< 1 s"}', rest) == []
     (found,) = refusals(TRAIN, 'quiet.recovery_time: {every: "< 1 s"}', rest)
@@ -301,7 +301,7 @@ def test_validate_prints_the_problems_and_exits_with_2(tmp_path, capsys):
     assert f"{path}:6:33: checks.recovery_time.every: '< 500' is a plain number" in said
 
 
-def test_an_arm_of_a_matrix_can_be_compared_with_though_its_name_has_dots(refusals):
+def test_same_as_can_name_an_arm_of_a_matrix_whose_name_has_dots(refusals):
     job, rest = TRAIN + ", steps: 9", "matrix: {jobs.main.batch: [1, 2]}\n"
     check = "jobs.main.batch=1.digest: {same_as: jobs.main.batch=2.digest}"
     assert refusals(job, check, rest) == []

@@ -45,7 +45,7 @@ def test_no_circuit_is_planned_on_a_packet_switch_and_every_path_is_verified(pla
 
 
 @pytest.mark.parametrize("fabric", ["packet", "any"])
-def test_the_fabric_can_be_required_by_name_or_left_open(plan, fabric):
+def test_an_experiment_may_require_a_kind_of_fabric_or_accept_any(plan, fabric):
     found = plan([("fabric: any", f"fabric: {fabric}")])
     assert any(isinstance(step, VerifyPaths) for step in found.steps)
 
@@ -88,7 +88,7 @@ def test_an_experiment_that_needs_circuits_is_refused_on_a_packet_switch(plan, w
     assert error in str(refused.value)
 
 
-def test_a_host_without_a_plug_is_refused(plan):
+def test_a_host_without_a_port_on_the_packet_switch_is_refused(plan):
     port = "    ports:\n      p0: {interface: eth1, address: 10.0.0.2/24, packet: tor.2}\n"
     with pytest.raises(FileError, match="h1 of lab packet-rack is on no packet switch"):
         plan(lab=[(port, "")])

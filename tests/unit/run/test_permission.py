@@ -304,7 +304,7 @@ def play_all(lab, seeds):
     return told
 
 
-def test_random_courses_use_only_permitted_fences_and_omit_no_needed_one(lab):
+def test_random_recoveries_use_only_permitted_fences_and_omit_no_needed_one(lab):
     told = play_all(lab, FEW)
     assert told.pop(()) == 0
 
@@ -312,7 +312,7 @@ def test_random_courses_use_only_permitted_fences_and_omit_no_needed_one(lab):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_two_thousand_random_courses_use_only_permitted_fences(lab, part):
+def test_two_thousand_random_recoveries_use_only_permitted_fences(lab, part):
     told = play_all(lab, range(part, ALL, PARTS))
     assert told.pop(()) == 0
     assert min(told.values()) > ALL / PARTS / 4, told

@@ -79,7 +79,7 @@ def test_a_plan_is_plain_json_that_names_what_each_step_does():
     }
 
 
-def test_trials_are_found_among_the_steps():
+def test_the_trials_of_a_plan_are_found_among_its_steps():
     assert [trial.arm for trial in PLAN.trials] == ["warm", "cold"]
 
 
@@ -102,7 +102,7 @@ def changed(number, step):
         changed(6, Restore(True)),
     ],
 )
-def test_every_difference_shows_in_the_digest(other):
+def test_plans_that_differ_in_any_value_have_different_digests(other):
     assert other.digest() != PLAN.digest()
 
 

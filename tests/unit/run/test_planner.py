@@ -138,7 +138,7 @@ def test_naming_a_host_in_quarantine_is_refused(desk):
     )
 
 
-def test_too_few_hosts_are_left_beside_those_in_quarantine(desk):
+def test_a_plan_is_refused_when_quarantine_leaves_too_few_hosts(desk):
     desk.lab += "quarantine: [{what: h1, until: 2026-12-24, reason: its fan is loud}]\n"
     assert "needs 3 hosts and lab bench has 3, of which h1 must be avoided" in desk.refusal()
 
@@ -168,7 +168,7 @@ def test_circuits_are_kept_only_where_the_experiment_says_so(desk):
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
-def test_the_same_seed_gives_the_same_plan_to_the_last_draw(seed, repeat):
+def test_the_same_seed_gives_the_same_plan(seed, repeat):
     experiment = shipped("faults")
     one = make_plan(experiment, RACK, seed=seed, repeat=repeat)
     other = make_plan(experiment, RACK, seed=seed, repeat=repeat)
@@ -178,7 +178,7 @@ def test_the_same_seed_gives_the_same_plan_to_the_last_draw(seed, repeat):
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
-def test_every_block_holds_each_variant_once(seed, repeat):
+def test_every_block_of_trials_has_each_variant_once(seed, repeat):
     experiment = shipped("faults")
     arms = sorted(arm.name for arm in experiment.arms())
     played = [trial.arm for trial in make_plan(experiment, RACK, seed=seed, repeat=repeat).trials]
@@ -187,7 +187,7 @@ def test_every_block_holds_each_variant_once(seed, repeat):
         assert sorted(played[first : first + len(arms)]) == arms
 
 
-def test_more_trials_go_on_from_the_same_ones():
+def test_a_plan_with_more_trials_begins_with_the_same_trials():
     few = make_plan(shipped("faults"), RACK, seed=3, repeat=2)
     many = make_plan(shipped("faults"), RACK, seed=3, repeat=4)
     assert many.trials[: len(few.trials)] == few.trials
@@ -215,7 +215,7 @@ def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step():
     assert sum((tenths[n] - 100) ** 2 / 100 for n in range(10)) < 27.9
 
 
-def test_a_named_rank_or_host_is_the_victim(desk):
+def test_the_victim_of_a_fault_is_the_named_rank_or_host(desk):
     desk.change("experiment", "target: random", "target: rank 1")
     assert {trial.fault.rank for trial in desk.plan().trials} == {1}
     desk.change("experiment", "topology: ring", "hosts: [h2, h0, h1]")
@@ -235,7 +235,7 @@ def test_a_trial_without_a_fault_is_planned_where_the_job_ends_by_itself():
     }
 
 
-def test_a_fault_lasts_as_long_as_the_file_says(desk):
+def test_the_planned_duration_of_a_fault_is_that_of_the_file(desk):
     assert {trial.fault.hold for trial in desk.plan().trials} == {None}
     desk.change("experiment", "at: {step: 8}", "at: {step: 9}, hold: 250 ms")
     assert {(trial.fault.step, trial.fault.hold) for trial in desk.plan().trials} == {(9, 0.25)}
@@ -466,7 +466,7 @@ def test_an_impossible_plan_is_refused_at_its_place_in_the_file(desk, what):
     assert desk.refusal().startswith(said)
 
 
-def test_a_lab_without_a_switch_offers_no_circuit_fabric(desk):
+def test_a_lab_without_an_optical_switch_has_no_circuit_fabric(desk):
     hosts = ("h0", "h1", "h2")
     desk.lab = "lab: bench\nhosts:\n" + "".join(f"  {host}: {{ssh: {host}}}\n" for host in hosts)
     refused = desk.refusal()
@@ -475,7 +475,7 @@ def test_a_lab_without_a_switch_offers_no_circuit_fabric(desk):
     )
 
 
-def test_a_host_may_be_the_victim_of_the_only_trial(desk):
+def test_a_fault_may_hit_a_named_host_in_the_only_trial(desk):
     desk.change("experiment", "target: random", "target: h1")
     desk.change("experiment", "  cold: {policy.standby: cold}\n", "")
     assert "may be a spare in later trials" in desk.refusal()
@@ -483,7 +483,7 @@ def test_a_host_may_be_the_victim_of_the_only_trial(desk):
     assert trial.fault.rank == 1
 
 
-def test_a_host_may_be_the_victim_where_the_job_starts_anew_in_each_trial(desk):
+def test_a_fault_may_hit_a_named_host_where_each_trial_starts_a_new_job(desk):
     desk.change("experiment", "target: random", "target: h1")
     desk.change("experiment", "topology: ring", "steps: 30")
     assert {trial.fault.rank for trial in desk.plan().trials} == {1}
@@ -494,7 +494,7 @@ def test_a_fault_in_the_last_step_of_a_job_is_not_too_late(desk):
     assert {trial.fault.step for trial in desk.plan().trials} == {8}
 
 
-def test_an_arm_of_a_matrix_is_found_in_the_matrix(desk):
+def test_a_problem_of_a_matrix_arm_is_reported_at_its_place_in_the_matrix(desk):
     desk.change("experiment", "spares: 1", "spares: 0")
     begin = desk.experiment.index("variants:")
     desk.experiment = desk.experiment[:begin] + "matrix:\n  jobs.main.spares: [0, 1]\n"

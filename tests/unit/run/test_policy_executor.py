@@ -90,7 +90,7 @@ def test_verified_links_are_reported_with_the_spare_they_were_made_for(repair):
     assert repair.outcome() == LinksGood("")
 
 
-def test_a_warm_spare_is_ready_at_once(repair, job):
+def test_preparing_a_warm_spare_reports_it_ready_at_once(repair, job):
     job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(Fence(0, "h0", "network"))
     assert repair.outcome() == Fenced()

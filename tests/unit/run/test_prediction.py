@@ -19,7 +19,7 @@ def test_a_message_within_the_burst_takes_no_time_and_the_rest_goes_at_line_rate
     assert LinkRate(8.0, 0.0).seconds(5) == 5.0
 
 
-def test_a_dead_host_with_a_warm_spare():
+def test_the_prediction_for_a_dead_host_with_a_warm_spare_has_all_its_terms():
     terms = predict("power-cut", PHYSICS, start=0.0, **SAME)
     assert terms == pytest.approx(
         {
@@ -35,7 +35,7 @@ def test_a_dead_host_with_a_warm_spare():
     )
 
 
-def test_a_cold_spare_is_waited_for_only_beyond_the_fabric():
+def test_the_predicted_start_of_a_cold_spare_overlaps_with_the_fabric_change():
     slow = predict("power-cut", PHYSICS, start=0.535, **SAME)
     assert slow["waiting_for_spare"] == pytest.approx(0.5)
     assert slow["total"] == pytest.approx(0.627)
@@ -46,11 +46,11 @@ def test_a_cold_spare_is_waited_for_only_beyond_the_fabric():
     ("fault", "noticing"),
     [("power-cut", 0.002), ("dark-circuit", 0.002), ("rank-kill", 0.0), ("rank-freeze", 0.2)],
 )
-def test_the_detection_time_depends_on_the_fault(fault, noticing):
+def test_the_predicted_detection_time_depends_on_the_fault(fault, noticing):
     assert predict(fault, PHYSICS, start=0.0, **SAME)["noticing"] == noticing
 
 
-def test_a_dark_circuit_needs_no_spare():
+def test_the_prediction_for_a_dark_circuit_has_no_term_for_a_spare():
     terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
     assert terms["waiting_for_spare"] == terms["state"] == 0.0
     assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)
@@ -80,7 +80,7 @@ FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 
 
 @given(st.sampled_from(FAULTS), seconds, seconds, seconds, seconds, seconds)
-def test_the_total_is_the_sum_of_its_terms_and_no_term_is_negative(
+def test_the_predicted_total_is_the_sum_of_terms_none_of_which_is_negative(
     fault, loss, settle, up, step, start
 ):
     physics = Physics(loss, settle, up)

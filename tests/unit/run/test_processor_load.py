@@ -48,7 +48,7 @@ def watched(machine, *, on_twin):
     return load
 
 
-def test_processes_outside_the_twin_count_as_others(machine):
+def test_processor_time_outside_the_twin_counts_as_other_load(machine):
     machine.pass_time(1.0, others=0.0, p7=100.0)  # long before
     load = watched(machine, on_twin=True)
     machine.pass_time(100.0, others=50.0, p7=40.0, p8=10.0)
@@ -63,7 +63,7 @@ def test_on_hardware_only_this_process_belongs_to_the_run(machine):
     assert load.others() == pytest.approx(0.45, abs=0.01)
 
 
-def test_the_time_of_an_ended_process_is_kept(machine):
+def test_processor_time_of_an_ended_process_still_counts_for_the_run(machine):
     load = watched(machine, on_twin=True)
     machine.pass_time(50.0, others=0.0, p7=60.0)
     load._look()
@@ -73,7 +73,7 @@ def test_the_time_of_an_ended_process_is_kept(machine):
     assert load.others() == pytest.approx(0.0, abs=0.01)
 
 
-def test_a_machine_without_processor_times_is_not_reported_idle(tmp_path):
+def test_a_machine_without_processor_statistics_is_not_reported_idle(tmp_path):
     load = watched(Machine(tmp_path), on_twin=True)
     assert load.others() is None  # no time has passed
     (tmp_path / "stat").unlink()

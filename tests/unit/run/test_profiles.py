@@ -29,7 +29,7 @@ def test_every_preset_card_has_a_profile_that_settles_as_the_card_does():
         assert profile.source
 
 
-def test_link_up_is_what_is_reported_or_that_of_the_run():
+def test_the_link_up_delay_of_a_profile_is_reported_or_that_of_the_run():
     rows = list(expectations(HERE, partial(EXPECT, "power-cut")))
     found = {(row["name"], row["link_up"]): row["link_up_reported"] for row in rows}
     assert found[("polatis-6000", 3.0)] and found[("polatis-6000", 6.0)]
@@ -45,7 +45,7 @@ def test_only_the_delays_of_switch_and_link_differ_between_predictions(fault):
         assert row["total"] == pytest.approx(here + beyond)
 
 
-def test_a_cold_spare_starts_while_a_slow_link_comes_up():
+def test_the_predicted_start_of_a_cold_spare_overlaps_with_a_slow_link_up():
     cold = partial(EXPECT, "power-cut", start=2.0)
     rows = {(row["name"], row["link_up"]): row["total"] for row in expectations(HERE, cold)}
     warm = EXPECT("power-cut", Physics(0.002, 0.2, 3.0))["total"]

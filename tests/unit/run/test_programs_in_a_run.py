@@ -45,13 +45,13 @@ def test_a_metric_of_a_program_can_be_checked_and_a_misspelt_one_is_named(desk):
     assert "'rat' is not a metric; did you mean 'rate'" in desk.refusal()
 
 
-def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
+def test_a_program_metric_may_not_have_the_name_of_a_built_in_metric(desk):
     undisturbed(desk).change("experiment", "{rate: {pattern", "{step_time: {pattern")
     desk.change("experiment", "  rate: {every", "  step_time: {every")
     assert "'step_time' means something else already" in desk.refusal()
 
 
-def test_faults_are_refused_in_a_program(desk):
+def test_an_experiment_with_a_fault_and_a_program_job_is_refused(desk):
     desk.change("experiment", JOB, COMMAND)
     assert "job main runs a program, which has no steps" in desk.refusal()
 
@@ -173,13 +173,13 @@ def test_a_missing_program_fails_the_job(running):
     )
 
 
-def test_a_program_that_was_lost_fails_the_job(running):
+def test_a_program_whose_rank_was_lost_fails_the_job(running):
     running.processes["h0"] = process()
     say(running, "h0", "program.end", pid=5, left_out=0)
     assert "was lost" in running.programs.failure
 
 
-def test_the_first_failure_is_reported(running):
+def test_the_first_failed_program_is_reported(running):
     end(running, "h0", code=1)
     end(running, "h1", code=2)
     assert running.programs.failure == "the program 'run' on h0 failed: it ended with code 1"
@@ -192,7 +192,7 @@ def test_unparsable_program_output_is_an_error_of_the_trial(running):
         list(running.programs.readings())
 
 
-def test_output_is_not_recorded_as_events(log):
+def test_output_of_programs_is_not_recorded_as_events(log):
     said = {"event": "output", "mono": 1.0, "stream": "stdout", "text": "x"}
     record(Report("h0", {"event": "rank", "slot": 0, "said": said}, 0.0), 0, log)
     begin = {"event": "program.begin", "mono": 1.0, "argv": ["a"]}

@@ -72,7 +72,7 @@ def test_a_destroyed_receiver_is_recorded_once_and_ends_the_run(around, tmp_path
     assert event.data == {"dbm": 1.25, "max_dbm": -3.0}
 
 
-def test_a_run_that_needs_a_destroyed_receiver_is_refused(around, tmp_path):
+def test_a_run_that_uses_a_destroyed_receiver_is_refused(around, tmp_path):
     lab, log = around
     light = lit(lab, log.started)
     light.receiver_is_destroyed("ocs", 6, 1.25)

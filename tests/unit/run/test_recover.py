@@ -144,7 +144,7 @@ def test_journal_entries_are_undone_last_first_and_hosts_at_the_end(run):
     assert order == ["outlet pdu.2", "channel 1 of voa", "circuits of ocs", "hosts"]
 
 
-def test_recovering_again_is_harmless_and_finds_nothing(run):
+def test_a_second_recover_changes_nothing_and_finds_nothing(run):
     killed(run, lambda: run.change(ONE, OTHER), lambda: run.cut("h1"))
     assert run.recover() == 0
     assert run.recover() == 0
@@ -182,7 +182,7 @@ def test_a_killed_recovery_is_continued_by_the_next(run, monkeypatch):
 # --- what others did meanwhile ---------------------------------------------------------------
 
 
-def test_circuits_of_others_on_our_ports_are_left_alone_and_reported(run):
+def test_recover_keeps_and_reports_circuits_of_others_on_the_ports_of_the_run(run):
     killed(run, lambda: run.change(ONE))
     run.somebody_else("SUB (@1),(@6)")
     run.somebody_else("ADD (@1),(@7)")
@@ -203,7 +203,7 @@ def test_a_start_state_that_cannot_be_restored_is_reported(run):
     )
 
 
-def test_where_the_start_state_is_unreachable_idle_circuits_of_the_lab_are_made(tmp_path, ssh_host):
+def test_recover_makes_the_labs_idle_circuits_where_the_start_state_is_unreachable(tmp_path, ssh_host):
     with ssh_host.at_home():
         run = KilledRun(tmp_path, ssh_host.port, more=", safe: {2: 8}")
         run.somebody_else("ADD (@1,2),(@6,5)")
@@ -261,7 +261,7 @@ def test_a_host_that_does_not_answer_does_not_delay_others(run):
 # --- whose it is -----------------------------------------------------------------------------
 
 
-def test_a_running_run_is_refused(run):
+def test_recover_refuses_a_run_that_still_runs(run):
     run.begin()
     run.change(ONE)
     with pytest.raises(BusyError, match="still going"):
@@ -292,7 +292,7 @@ def test_resources_leased_by_another_run_are_not_touched(run):
     assert run.shown() == {}
 
 
-def test_resources_not_restored_stay_leased(run):
+def test_resources_that_recover_could_not_restore_stay_leased(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6

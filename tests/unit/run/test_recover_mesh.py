@@ -103,13 +103,13 @@ def soon():
     return Deadline.after(10)
 
 
-def test_a_mesh_leased_only_by_the_run_is_dark_again(run):
+def test_recover_removes_all_circuits_of_a_mesh_that_only_the_run_leased(run):
     assert "it cannot be asked which circuits it holds" in run.said()
     assert run.recover() == 0
     assert run.is_lit({}) and open_entries(run.directory.journal) == []
 
 
-def test_a_mesh_that_others_may_have_used_is_left_alone_with_a_hint(run):
+def test_recover_does_not_change_a_mesh_that_others_may_have_used_and_gives_a_hint(run):
     run.leases.unlock(whole_of(run.lab, "ocs"), forced=True)
     assert run.recover() == 6
     assert "others may have used it since that run lost its lease" in run.said()
@@ -117,7 +117,7 @@ def test_a_mesh_that_others_may_have_used_is_left_alone_with_a_hint(run):
     assert run.is_lit(CROSSED) and open_entries(run.directory.journal)
 
 
-def test_a_lease_lost_for_a_while_does_not_prove_exclusive_use(run):
+def test_a_mesh_whose_lease_was_lost_for_a_while_counts_as_used_by_others(run):
     log = EventLog.resume(run.directory.events)
     log.append("lease.regained", "")
     log.close()

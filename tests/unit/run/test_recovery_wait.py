@@ -85,7 +85,7 @@ def test_steps_before_the_undo_do_not_end_the_trial(job, inbox):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_permanent_fault_is_given_time_to_show(job, inbox):
+def test_a_permanent_fault_is_observed_for_some_steps_before_it_counts_as_ridden_out(job, inbox):
     course = Course(job, inbox, None, kind="attenuate", hold=None)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -93,7 +93,7 @@ def test_a_permanent_fault_is_given_time_to_show(job, inbox):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_stall_without_repair_is_a_recovery_also_with_a_policy(job, inbox, spliced):
+def test_a_stall_that_ends_without_repair_is_a_recovery_also_with_a_policy(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -102,7 +102,7 @@ def test_a_stall_without_repair_is_a_recovery_also_with_a_policy(job, inbox, spl
     assert course.recovery_wait.response == "recovered"
 
 
-def test_a_recovery_under_way_is_waited_for(job, inbox, spliced):
+def test_a_trial_waits_for_a_recovery_in_progress(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -111,7 +111,7 @@ def test_a_recovery_under_way_is_waited_for(job, inbox, spliced):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_too_few_steps_before_the_fault_do_not_keep_the_trial_waiting(job, inbox, spliced):
+def test_a_trial_with_too_few_steps_before_the_fault_does_not_wait_for_throughput(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(5))
     course.fault(1.45)
@@ -120,7 +120,7 @@ def test_too_few_steps_before_the_fault_do_not_keep_the_trial_waiting(job, inbox
     assert course.recovery_wait.response == "not known"
 
 
-def test_throughput_is_waited_for_a_hundred_steps_from_the_recovery_on(job, inbox):
+def test_a_trial_waits_at_most_a_hundred_steps_for_the_throughput_after_a_recovery(job, inbox):
     """Steps of the baseline do not count: where it was long, nothing would be waited for."""
     course = Course(job, inbox, None)
     course.steps(1.0, range(200))

@@ -60,7 +60,7 @@ def soon():
     return Deadline.after(LONG)
 
 
-def test_a_run_leases_all_it_needs_and_may_change_nothing_else(house):
+def test_a_run_leases_all_that_it_needs_and_may_change_no_other_resource(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0", "h1"])
     (taken,) = house.events("lease.taken")
@@ -77,7 +77,7 @@ def test_a_run_leases_all_it_needs_and_may_change_nothing_else(house):
     assert house.leases.find() == []
 
 
-def test_without_waiting_the_holder_is_named_at_once(house):
+def test_a_run_that_does_not_wait_for_leases_names_the_holder_at_once(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"h1.*: held by .*: theirs"):
         house.run_leases().take(house.bench, ["h0", "h1"])
@@ -105,7 +105,7 @@ def test_waiting_for_a_lease_ends_at_the_limit(house):
     others.release()
 
 
-def test_a_signal_ends_the_wait(house):
+def test_a_signal_ends_the_wait_for_a_lease(house):
     others = house.others("h1")
     house.log.subscribe(lambda event: event.kind == "lease.wait" and house.inbox.interrupt(15))
     with pytest.raises(Interrupted):
@@ -159,7 +159,7 @@ def test_a_lease_lost_at_the_end_of_a_run_has_no_effect(house):
     theirs.release()
 
 
-def test_a_loss_that_cannot_be_recorded_does_not_stop_the_clean_up(house, full_disk):
+def test_a_lost_lease_that_cannot_be_logged_does_not_stop_the_clean_up(house, full_disk):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)

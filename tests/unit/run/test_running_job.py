@@ -32,7 +32,7 @@ def tell(job, *reports):
         job.inbox.listen(report.host, report.message, report.received)
 
 
-def test_a_process_is_ready_once_it_reports_its_address(seated):
+def test_a_rank_process_counts_as_ready_once_it_reports_its_address(seated):
     tell(seated, says("h2", **READY))
     seated.await_ready(("h2",), Deadline.after(10))
     assert seated.processes["h2"].is_ready
@@ -114,7 +114,7 @@ def test_an_ended_rank_counts_as_having_completed_no_step(seated):
     assert seated.completed == 0
 
 
-def test_a_spare_does_not_hold_the_job_back(seated):
+def test_a_spare_does_not_count_in_the_progress_of_the_job(seated):
     for host in seated.hosts:
         seated.handle(says(host, event="step", step=4, generation=1))
     assert seated.processes["h2"].committed is None

@@ -62,7 +62,7 @@ def test_the_time_of_a_step_is_the_median_within_one_generation():
     assert pace.step_time(2) == 1.0
 
 
-def test_before_two_steps_are_finished_their_time_is_what_the_slowest_rank_took():
+def test_before_two_finished_steps_the_step_time_is_that_of_the_slowest_rank():
     assert StepPace(1).step_time(1) == 0.0
     pace = StepPace(2)
     pace.add_step(0, word(1, 0, took=0.25), 3.0)
@@ -81,7 +81,7 @@ def test_throughput_is_back_when_five_steps_in_a_row_are_as_fast_as_before_or_ne
     assert not at(fast[:-1]).is_back(1, before)
 
 
-def test_only_the_last_five_steps_count():
+def test_only_the_last_five_steps_count_for_the_return_of_throughput():
     dip = [0.0, 0.1, 3.0]
     pace = at([*dip, *(3.0 + 0.1 * n for n in range(1, WINDOW))])
     assert not pace.is_back(1, 0.1)
@@ -89,18 +89,18 @@ def test_only_the_last_five_steps_count():
     assert pace.is_back(1, 0.1)
 
 
-def test_steps_of_the_generation_before_do_not_count():
+def test_steps_of_the_previous_generation_do_not_count_for_throughput():
     pace = at([0.1 * n for n in range(20)])
     assert pace.is_back(1, 0.1)
     assert not pace.is_back(2, 0.1)
 
 
-def test_without_a_baseline_five_steps_are_enough():
+def test_without_a_step_time_before_the_fault_five_steps_are_enough():
     assert not at([0.0, 1.0, 2.0, 3.0, 4.0]).is_back(1, 0.0)
     assert at([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).is_back(1, 0.0)
 
 
-def test_a_job_that_runs_for_days_takes_no_more_memory_than_one_of_an_hour():
+def test_memory_for_step_times_does_not_grow_with_the_duration_of_a_job():
     def size(steps):
         pace = StepPace(2)
         for step in range(steps):
@@ -113,5 +113,5 @@ def test_a_job_that_runs_for_days_takes_no_more_memory_than_one_of_an_hour():
     assert size(40_000) - size(10_000) <= 30 * few
 
 
-def test_all_steps_count_however_few_are_kept():
+def test_the_number_of_steps_includes_those_no_longer_kept_in_memory():
     assert at(range(3000)).steps(1) == 3000

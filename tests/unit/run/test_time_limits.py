@@ -14,7 +14,7 @@ def planned(name):
     return make_plan(experiment, load_lab(ROOT / "configs" / "rack.yaml"), seed=1)
 
 
-def test_a_step_of_the_clean_up_for_each_part_and_each_fault_of_one_trial():
+def test_the_limit_of_the_clean_up_is_the_sum_of_those_of_its_undo_steps():
     plain, faulty, double = map(planned, ("allreduce", "lumion", "unpleasant-switch"))
     each = longest_restore(faulty) - longest_restore(plain)
     assert RESTORE_LIMIT <= each <= RESTORE_LIMIT + 2

@@ -142,13 +142,13 @@ def test_one_circuit_at_a_time_is_made_and_none_is_left(rack):
     assert open_entries(rack.run.journal) == []
 
 
-def test_each_finding_is_in_the_record(rack):
+def test_each_finding_of_the_wiring_check_is_logged(rack):
     found = rack.open().run()
     recorded = [(e.subject, e.data["state"], e.data["text"]) for e in rack.events("wiring.port")]
     assert recorded == [(str(f.port), f.state, f.text) for f in found]
 
 
-def test_fibres_that_changed_places_are_named(rack):
+def test_swapped_fibres_are_named_by_the_wiring_check(rack):
     rack.fibres["h0"], rack.fibres["h1"] = rack.fibres["h1"], rack.fibres["h0"]
     found = rack.open().run()
     assert states(found) == {
@@ -177,7 +177,7 @@ def test_a_port_that_the_switch_does_not_move_is_reported_dark_with_the_reason(r
     assert rack.light() == {}
 
 
-def test_a_garbled_reply_is_retried_and_proves_nothing_about_a_fibre(rack):
+def test_a_garbled_reply_is_retried_and_gives_no_finding_about_a_fibre(rack):
     check = rack.open()
     rack.far_end.fault("stuck", port=1, count=1)
     rack.far_end.fault("garbled", command="ADD", count=1)

@@ -29,12 +29,12 @@ def test_an_experiment_that_compares_nothing_has_one_arm(read):
     assert (arm.name, arm.experiment, arm.lab_overrides) == ("only", experiment, {})
 
 
-def test_a_bare_metric_belongs_to_the_only_arm(read):
+def test_a_metric_without_an_arm_name_belongs_to_the_only_arm(read):
     (check,) = read("checks: {recovery_time: {max: < 2 s}}\n").all_checks()
     assert (check.arm, check.metric) == ("only", "recovery_time")
 
 
-def test_each_variant_is_an_arm_with_its_own_fields(experiment, lab):
+def test_each_variant_is_an_arm_with_its_overrides(experiment, lab):
     warm, cold = experiment.arms()
     assert (warm.name, cold.name) == ("warm", "cold")
     assert warm.experiment.policy.options.standby == "warm"
@@ -56,7 +56,7 @@ def test_every_combination_of_the_matrix_is_an_arm(read):
     assert [arm.experiment.jobs["main"].options.ranks for arm in arms] == [2, 2, 4, 4]
 
 
-def test_variants_and_matrix_multiply(read):
+def test_every_variant_is_combined_with_every_point_of_the_matrix(read):
     arms = read(
         "variants: {base: {}, wait: {policy: {kind: toy-wait}}}\nmatrix: {needs.hosts: [2, 3]}\n"
     ).arms()
@@ -68,7 +68,7 @@ def test_variants_and_matrix_multiply(read):
     ]
 
 
-def test_a_check_names_a_point_of_the_matrix(read):
+def test_a_check_may_name_an_arm_of_the_matrix(read):
     compared = (
         "matrix: {jobs.main.ranks: [2, 4]}\nchecks: {jobs.main.ranks=4.busbw: {min: '> 1'}}\n"
     )

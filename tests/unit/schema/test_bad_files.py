@@ -151,7 +151,7 @@ def test_files_that_once_hung_or_crashed_are_refused_with_a_message(read, case):
     assert words in str(error)
 
 
-def test_more_ranks_than_any_lab_has_hosts_are_counted_before_they_are_planned(read):
+def test_an_absurd_number_of_ranks_is_refused_before_planning(read):
     text = BARE.replace("ranks: 2", "ranks: 4000000000000").encode()
     assert "4000000000000 hosts" in str(read(BadFile("ranks", text)))
 
@@ -162,7 +162,7 @@ def test_many_arms_of_a_long_file_are_refused(read):
     assert "too much to go through" in str(read(BadFile("arm values", text.encode())))
 
 
-def test_the_switches_of_a_lab_are_few_enough_to_hold_in_memory(read, lab_text):
+def test_a_lab_with_too_many_switches_is_refused(read, lab_text):
     switch = "  s#: {driver: toy-ocs, resource: 'tcp://s:#', ports: [1-4096]}\n"
     text = lab_text.replace("switches:\n", "switches:\n" + lines(200, switch))
     assert "at most 128" in str(read(BadFile("once", text.encode())))

@@ -24,12 +24,12 @@ values = st.recursive(
 
 
 @given(st.dictionaries(keys, values, min_size=1))
-def test_any_data_survives_writing_and_reading(data):
+def test_any_data_written_as_yaml_reads_back(data):
     assert parse("file", written(data))[0] == data
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("configs/*.yaml")), ids=lambda file: file.stem)
-def test_overrides_change_nothing_that_they_have_set_already(file, tmp_path):
+def test_a_file_written_with_its_overrides_reads_as_the_same_lab(file, tmp_path):
     source = lab_source(file, [RATE])
     again = tmp_path / "lab.yaml"
     again.write_text(effective_text(source, [RATE]))

@@ -26,11 +26,11 @@ def test_an_experiment_is_read_from_its_file(experiment):
     assert (experiment.limits.trial, experiment.limits.run) == (90.0, 3600.0)
 
 
-def test_a_fault_that_names_no_job_is_aimed_at_the_only_one(experiment):
+def test_a_fault_without_a_job_name_targets_the_only_job(experiment):
     assert [fault.job for fault in experiment.faults] == ["main", "main"]
 
 
-def test_every_check_is_one_condition_with_its_arm(experiment):
+def test_every_check_has_one_condition_and_its_arm(experiment):
     stated = [
         (check.arm, check.metric, check.statistic, check.condition)
         for check in experiment.all_checks()
@@ -52,7 +52,7 @@ def test_every_check_is_one_condition_with_its_arm(experiment):
         ("gpu-1.p_0", Target("port", host="gpu-1", port="p_0")),
     ],
 )
-def test_a_target_is_read_and_printed_the_same(text, target):
+def test_a_fault_target_reads_back_as_printed(text, target):
     assert Target.parse(text) == target
     assert str(target) == text
 
@@ -62,7 +62,7 @@ def test_a_target_is_read_and_printed_the_same(text, target):
     st.integers(0, 10**6),
     st.sampled_from([("ms", TIME), ("Gbit/s", RATE), ("%", SHARE), ("", None)]),
 )
-def test_a_condition_is_a_comparator_and_an_amount_in_the_base_unit(comparator, number, unit):
+def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(comparator, number, unit):
     name, dimension = unit
     condition = Condition.parse(f"{comparator} {number} {name}".strip())
     scale = dimension.units[name] if dimension else 1

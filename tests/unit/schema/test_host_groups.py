@@ -46,13 +46,13 @@ def refused(lab, *changes, **more):
     return [str(one).split("lab.yaml:", 1)[1] for one in (found, *getattr(found, "others", ()))]
 
 
-def test_the_serial_rack_has_the_hosts_that_the_rack_writes_out():
+def test_a_lab_file_with_groups_has_the_same_hosts_as_one_without():
     serial, rack = (load_lab(f"configs/{name}.yaml") for name in ("serial-rack", "rack"))
     assert serial.hosts == rack.hosts
     assert list(serial.hosts) == list(rack.hosts)
 
 
-def test_a_group_is_one_host_for_each_number(lab):
+def test_a_group_of_hosts_expands_to_one_host_for_each_number(lab):
     hosts = lab().hosts
     assert list(hosts) == ["gpu-1", "gpu-2", "gpu-3", "spare"]
     third = hosts["gpu-3"]
@@ -68,13 +68,13 @@ def test_settings_of_a_host_override_its_group_and_the_defaults(lab):
     assert (second.privilege, lab().hosts["spare"].privilege) == ("sudo", "none")
 
 
-def test_numbers_keep_their_zeros(lab):
+def test_numbers_in_a_host_range_keep_leading_zeros(lab):
     hosts = lab(("gpu-[1-3]", "n[08-10]x"), ("gpu-2", "n09x")).hosts
     assert list(hosts) == ["n08x", "n09x", "n10x", "spare"]
     assert hosts["n08x"].ssh == "lab@192.0.2.28"
 
 
-def test_an_override_reaches_one_host_of_a_group(lab):
+def test_an_override_can_change_one_host_of_a_group(lab):
     hosts = lab(overrides=["lab.hosts.gpu-3.ssh=other"]).hosts
     assert (hosts["gpu-3"].ssh, hosts["gpu-1"].ssh) == ("other", "lab@192.0.2.21")
     assert str(hosts["gpu-3"].ports["p0"].tx) == "ocs.3"

@@ -55,7 +55,7 @@ def test_a_port_beyond_the_shape_of_an_s320_is_refused(tmp_path):
     )
 
 
-def test_ten_ports_of_a_one_by_eight_are_refused(tmp_path):
+def test_wiring_ten_ports_of_a_1x8_switch_is_refused(tmp_path):
     wired = {"one": "tx: ocs.1, rx: ocs.2", "other": "packet: tor.1"}
     said = problems(tmp_path, "driver: agiltron, ports: [1-10]", resource=TTY, **wired)
     assert said[-1].endswith(
@@ -79,7 +79,7 @@ def test_tx_and_rx_swapped_are_refused_where_the_size_is_unknown(tmp_path):
     )
 
 
-def test_a_fibre_that_enters_beyond_where_another_leaves_is_refused(tmp_path):
+def test_an_ingress_port_numbered_above_an_egress_port_is_refused(tmp_path):
     (said,) = problems(tmp_path, POLATIS, one="tx: ocs.20, rx: ocs.21")
     assert "light enters the switch at ocs.20, beyond ocs.18 where it leaves" in said
     assert said.endswith("see hosts.h1.ports.p0.rx")
@@ -128,7 +128,7 @@ def test_a_bidirectional_port_is_refused_where_its_side_is_unknown(tmp_path):
     ]
 
 
-def test_bidirectional_ports_have_a_side(tmp_path):
+def test_each_bidirectional_port_is_an_input_or_an_output(tmp_path):
     file = written(tmp_path, f"{POLATIS}, size: [16, 16]", one="bidi: ocs.16", other="bidi: ocs.17")
     assert [f.side for f in load_lab(file).wiring().values()] == [Side.INPUT, Side.OUTPUT]
 
@@ -136,13 +136,13 @@ def test_bidirectional_ports_have_a_side(tmp_path):
 ONE_SIDE = "driver: polatis, size: [16, 0], ports: [1-16{more}]"
 
 
-def test_a_switch_with_one_side_has_no_order_of_its_ports(tmp_path):
+def test_idle_circuits_of_a_one_sided_switch_may_name_ports_in_any_order(tmp_path):
     ends = {"one": "tx: ocs.16, rx: ocs.1", "other": "bidi: ocs.3"}
     lab = load_lab(written(tmp_path, ONE_SIDE.format(more="") + ", safe: {4: 7}", **ends))
     assert [fibres.side for fibres in lab.wiring().values()] == [Side.ANY, Side.ANY]
 
 
-def test_a_switch_with_one_side_has_no_other_ports_and_names_the_lower_of_a_pair_first(tmp_path):
+def test_a_one_sided_switch_has_only_its_ports_and_orders_each_pair_by_number(tmp_path):
     safe = ", safe: {7: 4}"
     said = problems(
         tmp_path, ONE_SIDE.replace("1-16{more}", "1-18") + safe, one="bidi: ocs.1", other=OTHER
@@ -155,7 +155,7 @@ def test_a_switch_with_one_side_has_no_other_ports_and_names_the_lower_of_a_pair
 
 
 @pytest.mark.parametrize("port", ["ocs.0", "ocs.4097"])
-def test_a_number_that_no_port_has_is_refused_without_a_hint_that_is_refused_too(tmp_path, port):
+def test_an_impossible_port_number_is_refused_without_an_invalid_hint(tmp_path, port):
     (said,) = problems(tmp_path, POLATIS, one=f"tx: {port}, rx: ocs.17")
     assert said == (
         f"5:61: hosts.h0.ports.p0.tx: '{port}' is not a switch port: their numbers are 1 to 4096"
@@ -219,6 +219,6 @@ def test_an_outlet_beyond_the_size_of_its_unit_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("size", ["[0, 16]", "[-1, 0]", "[16, -1]"])
-def test_a_size_that_no_switch_has_is_refused(tmp_path, size):
+def test_a_switch_size_that_no_model_has_is_refused(tmp_path, size):
     (said,) = problems(tmp_path, f"{POLATIS}, size: {size}")
     assert f"size {size} is not inputs and outputs, as [16, 16]" in said

@@ -20,7 +20,7 @@ def mappings(node):
 
 
 @pytest.mark.parametrize("file", ["lab", "experiment"])
-def test_every_mapping_is_closed_or_says_what_its_values_are(file):
+def test_every_mapping_in_a_json_schema_forbids_unknown_keys_or_describes_its_values(file):
     schema = json_schema(file)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     for mapping in mappings(schema):
@@ -39,7 +39,7 @@ def test_each_kind_of_plug_in_is_an_alternative_with_its_own_keys():
     assert set(train["required"]) == {"kind", "ranks"}
 
 
-def test_drivers_are_offered_by_what_they_drive():
+def test_a_json_schema_offers_only_the_drivers_of_each_kind_of_instrument():
     schema = json_schema("lab")["properties"]
     offered = {
         section: {one["title"] for entry in schema[section]["patternProperties"].values()
@@ -51,7 +51,7 @@ def test_drivers_are_offered_by_what_they_drive():
     assert "toy-pdu" in offered["power"]
 
 
-def test_a_quantity_is_text_with_a_unit():
+def test_a_quantity_in_a_json_schema_is_text_with_a_unit():
     rate = json_schema("lab")["$defs"]["TwinSettings"]["properties"]["rate"]
     assert (rate["type"], rate["examples"]) == ("string", ["500 Mbit/s"])
     assert "default" not in rate

@@ -40,7 +40,7 @@ def test_the_wiring_holds_the_fibres_of_every_port_and_both_directions_of_bidire
     }
 
 
-def test_ports_are_in_the_order_of_the_file(lab):
+def test_ports_of_a_host_are_in_the_order_of_the_lab_file(lab):
     assert lab.ports() == {"h0": ("p0", "p1"), "h1": ("p0",)}
 
 
@@ -211,7 +211,7 @@ def test_a_clear_text_variable_with_a_secret_sounding_name_is_refused_without_re
     )
 
 
-def test_a_variable_is_given_in_clear_text_or_by_reference(tmp_path, lab, monkeypatch):
+def test_an_environment_variable_is_given_in_clear_text_or_by_reference(tmp_path, lab, monkeypatch):
     env = "env: {NCCL_IB_PKEY: '1', HF_TOKEN: {env: MY_TOKEN}, WANDB_API_KEY: {file: /absent}}"
     (tmp_path / "kept.yaml").write_text(lab.source.text.replace(IN_CLEAR, env))
     host = load_lab(tmp_path / "kept.yaml").hosts["h0"]
@@ -229,13 +229,13 @@ def test_a_variable_is_given_in_clear_text_or_by_reference(tmp_path, lab, monkey
 
 
 @pytest.mark.parametrize("literal", ["{value: hunter2}", "[hunter2]", "{env: X, also: hunter2}"])
-def test_a_variable_has_no_other_form(refused_lab, literal):
+def test_an_environment_variable_in_any_other_form_is_refused(refused_lab, literal):
     (message,) = refused_lab(IN_CLEAR, f"env: {{A: {literal}}}")
     assert message.startswith("f:6:14: hosts.h0.env.A: expected ")
     assert "hunter2" not in message
 
 
-def test_everything_wrong_is_reported_in_the_order_of_the_file(refused_lab):
+def test_all_errors_of_a_lab_file_are_reported_in_the_order_of_the_file(refused_lab):
     said = refused_lab("[1-16, 17, 18-32]", "[1]")
     assert [message.split(": ")[1] for message in said] == [
         "hosts.h0.ports.p0.rx",

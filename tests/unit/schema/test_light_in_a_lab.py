@@ -86,14 +86,14 @@ def test_wrong_optical_settings_are_reported_at_their_place(read_lab, old, new, 
         ("{clock_drift: 900 ppm}", "twin.clock_drift: expected at most 500 ppm, got '900 ppm'"),
     ],
 )
-def test_a_twin_in_which_nothing_can_be_received_is_refused(read_lab, twin, error):
+def test_a_twin_whose_receivers_can_never_get_enough_light_is_refused(read_lab, twin, error):
     text = LAB.replace("launch: -2 dBm", "launch: 1 dBm, max_dbm: -3 dBm")
     with pytest.raises(FileError) as caught:
         read_lab(text.replace("{sensitivity: -20 dBm}", twin))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
-def test_the_schema_offers_drivers_and_channels():
+def test_the_json_schema_offers_drivers_and_channels_of_attenuators_and_meters():
     sections = json_schema("lab")["properties"]
     for section, mapping, driver in (
         ("attenuators", "fibres", "keysight-voa"),

@@ -17,7 +17,7 @@ TEXT = json.dumps(SWITCH.to_json())
 DAMAGED = 100
 
 
-def test_files_are_read_as_written(tmp_path):
+def test_files_of_photonic_meshes_read_back_as_written(tmp_path):
     switch, cells = tmp_path / "switch.json", tmp_path / "cells.json"
     switch.write_text(TEXT)
     cells.write_text(json.dumps(mesh_map.to_json(SWITCH.mesh)))
@@ -25,13 +25,13 @@ def test_files_are_read_as_written(tmp_path):
     assert load_cell_map(cells) == SWITCH.mesh
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_mesh_file_is_named_in_the_error(tmp_path):
     with pytest.raises(UsageError, match=r"none\.json cannot be read"):
         load_mesh_switch(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", "{}", "[" * 5000, '{"mesh_switch": NaN}'])
-def test_another_kind_of_file_is_refused_by_name(tmp_path, text):
+def test_a_file_that_describes_no_mesh_is_refused_and_named(tmp_path, text):
     path = tmp_path / "switch.json"
     path.write_text(text)
     for load in (load_mesh_switch, load_cell_map):
@@ -60,10 +60,10 @@ def damage(path, times):
     assert refused > times / 2
 
 
-def test_a_damaged_file_never_loads_as_another_switch(tmp_path):
+def test_a_damaged_mesh_file_never_loads_as_another_mesh(tmp_path):
     damage(tmp_path / "switch.json", DAMAGED)
 
 
 @pytest.mark.soak
-def test_ten_thousand_damaged_files_never_load_as_another_switch(tmp_path):
+def test_ten_thousand_damaged_mesh_files_never_load_as_another_mesh(tmp_path):
     damage(tmp_path / "switch.json", 10_000)

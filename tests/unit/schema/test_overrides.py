@@ -14,7 +14,7 @@ def experiment_with(tmp_path, experiment_text):
     return lambda *overrides: load_experiment(tmp_path / "f", overrides)
 
 
-def test_an_override_replaces_a_value(experiment_with):
+def test_an_override_replaces_a_value_of_the_file(experiment_with):
     assert experiment_with("trials=9").trials == 9
     assert experiment_with("jobs.main.ranks=4").jobs["main"].options.ranks == 4
     assert experiment_with("faults.0.at.step=30").faults[0].at.step == 30
@@ -28,17 +28,17 @@ def test_an_override_gives_a_value_to_a_field_that_the_file_leaves_out(experimen
     assert experiment.arms()[1].name == "warm/needs.hosts=3"
 
 
-def test_an_override_reaches_a_key_that_holds_dots(experiment_with):
+def test_an_override_can_set_a_key_that_contains_dots(experiment_with):
     experiment = experiment_with("checks.warm.recovery_time.every=< 3 s")
     assert next(experiment.all_checks()).condition.value == 3.0
 
 
-def test_an_override_is_part_of_every_arm(experiment_with):
+def test_an_override_applies_to_every_arm(experiment_with):
     arms = experiment_with("jobs.main.ranks=4").arms()
     assert [arm.experiment.jobs["main"].options.ranks for arm in arms] == [4, 4]
 
 
-def test_overrides_of_the_lab_go_to_the_lab(tmp_path, lab_text):
+def test_overrides_that_begin_with_lab_change_the_lab(tmp_path, lab_text):
     given = ["trials=2", "lab.twin.rate=1 Gbit/s", "lab=other", "lab.allow=[toy-cut]"]
     experiment, lab = split_overrides(given)
     assert experiment == ["trials=2", "lab=other"]

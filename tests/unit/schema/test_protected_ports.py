@@ -61,7 +61,7 @@ def test_wrong_protections_are_reported_at_their_place(read_lab, old, new, error
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
-def test_unused_light_gets_the_idle_circuit_of_the_lab(read_lab):
+def test_idle_circuits_for_unused_light_are_read_from_the_lab_file(read_lab):
     text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 6, 4: 8}")
     assert read_lab(text).light_limits()["ocs"].safe == {1: 6, 4: 8}
 

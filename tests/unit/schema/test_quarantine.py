@@ -45,7 +45,7 @@ def test_an_unwired_port_quarantines_no_host(lab):
     assert avoided(lab("ocs.32")) == {}
 
 
-def test_an_entry_holds_to_the_end_of_its_day_and_no_longer(lab):
+def test_a_quarantine_entry_is_valid_to_the_end_of_its_day(lab):
     found = lab("h1", "h2")
     check_quarantine(found, DAY)
     with pytest.raises(SchemaError) as refused:
@@ -58,7 +58,7 @@ def test_an_entry_holds_to_the_end_of_its_day_and_no_longer(lab):
     assert ":9:23: quarantine.1.until" in str(second)
 
 
-def test_the_record_of_a_run_is_read_on_any_day(lab):
+def test_an_expired_quarantine_does_not_prevent_reading_the_record_of_a_run(lab):
     assert lab("h1", until="2001-01-01").quarantine[0].until.year == 2001
 
 
@@ -77,13 +77,13 @@ def test_an_unknown_resource_cannot_be_quarantined(lab, entries, words):
 
 
 @pytest.mark.parametrize("day", ["tomorrow", "2026-12", "2026-02-30", "24.12.2026", "20261224"])
-def test_a_day_has_one_format(lab, day):
+def test_a_quarantine_date_in_any_other_format_is_refused(lab, day):
     with pytest.raises(FileError, match=r"is not a date; write it as '2026-12-24'|expected text"):
         lab("h1", until=day)
 
 
 @pytest.mark.parametrize("key", ["what", "until", "reason"])
-def test_no_entry_without_a_day_and_a_reason(lab, tmp_path, key):
+def test_a_quarantine_entry_without_a_date_or_a_reason_is_refused(lab, tmp_path, key):
     entry = {"what": "h1", "until": "2026-12-24", "reason": "its laser fades"}
     del entry[key]
     row = ", ".join(f"{name}: {value}" for name, value in entry.items())

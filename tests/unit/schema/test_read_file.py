@@ -26,7 +26,7 @@ def file(tmp_path, monkeypatch):
         (b"# " + b"x" * MAX_BYTES, "1:1", "larger than 1 MiB"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(file, raw, where, words):
+def test_a_special_or_binary_file_is_refused_as_a_lab_file(file, raw, where, words):
     file.write_bytes(raw)
     with pytest.raises(FileError) as refusal:
         load_lab("f")
@@ -42,14 +42,14 @@ def test_a_file_that_cannot_be_read_is_a_usage_error_with_the_reason(file, path)
         load_lab(path)
 
 
-def test_a_byte_order_mark_is_not_part_of_the_text(file, lab_text):
+def test_a_byte_order_mark_at_the_beginning_of_a_file_is_ignored(file, lab_text):
     file.write_text(lab_text, "utf-8-sig")
     lab = load_lab("f")
     assert lab.source.text == lab_text
     assert lab.source.where("lab") == "f:1:6"
 
 
-def test_a_file_with_an_experiment_key_is_an_experiment(file, lab_text, experiment_text):
+def test_a_file_with_the_key_experiment_is_read_as_an_experiment(file, lab_text, experiment_text):
     file.write_text(lab_text)
     assert isinstance(load(file), Lab)
     file.write_text(experiment_text)

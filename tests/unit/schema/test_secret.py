@@ -9,14 +9,14 @@ from testbed.schema import load_lab
 from testbed.secret import Secret, conceal, masked, masked_data
 
 
-def test_a_secret_comes_from_the_environment(monkeypatch):
+def test_a_secret_is_read_from_an_environment_variable(monkeypatch):
     monkeypatch.setenv("OCS_PASSWORD", "hunter2")
     secret = Secret(env="OCS_PASSWORD")
     assert secret.reveal() == "hunter2"
     assert "hunter2" not in repr(secret) + str(secret)
 
 
-def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path):
+def test_a_secret_is_read_from_a_file_without_its_line_end(tmp_path):
     (tmp_path / "password").write_bytes(b" hunter2 \r\n")
     assert Secret(file=str(tmp_path / "password")).reveal() == " hunter2 "
 

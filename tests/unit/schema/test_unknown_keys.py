@@ -54,7 +54,7 @@ def at(data, steps):
     return data
 
 
-def test_a_bogus_key_in_any_mapping_is_refused_where_it_stands(data, refusal_of):
+def test_an_unknown_key_in_any_mapping_is_refused_at_its_place(data, refusal_of):
     mappings = [steps for steps in nodes(data) if isinstance(at(data, steps), dict)]
     for steps in mappings:
         wrong = copy.deepcopy(data)
@@ -82,7 +82,7 @@ def test_a_key_given_twice_in_any_mapping_is_refused(data, refusal_of):
         assert f"key '{key}' is given twice" in str(refusal_of(text))
 
 
-def test_every_mapping_key_that_is_required_is_missed(data, refusal_of):
+def test_a_missing_required_key_in_any_mapping_is_reported(data, refusal_of):
     required = {"lab": ["hosts", "lab"], "experiment": ["jobs", "needs", "question"]}
     for key in required["experiment" if "experiment" in data else "lab"]:
         wrong = {name: value for name, value in data.items() if name != key}
@@ -91,7 +91,7 @@ def test_every_mapping_key_that_is_required_is_missed(data, refusal_of):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_value_of_another_type_anywhere_is_refused(data, refusal_of, draw):
+def test_a_value_of_a_wrong_type_anywhere_in_a_file_is_refused(data, refusal_of, draw):
     steps = draw.draw(st.sampled_from([steps for steps in nodes(data) if steps]))
     here = at(data, steps)
     others = [[["x"]], {BOGUS: {}}] if not isinstance(here, (list, dict)) else [True, "x y", -1.5]

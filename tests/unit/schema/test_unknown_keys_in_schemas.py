@@ -59,7 +59,7 @@ def at(data, steps):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_no_mapping_of_a_schema_takes_a_key_that_it_does_not_describe(file):
+def test_no_mapping_of_a_json_schema_accepts_an_unknown_key(file):
     schema = json_schema(file)
     found = list(objects(schema, schema))
     assert len(found) >= {"experiment": 50, "lab": 30, "circuits": 1}[file]
@@ -69,7 +69,7 @@ def test_no_mapping_of_a_schema_takes_a_key_that_it_does_not_describe(file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_loading_refuses_a_bogus_key_in_every_mapping_of_the_schema(file, tmp_path, monkeypatch):
+def test_loading_refuses_an_unknown_key_in_every_mapping_of_the_json_schema(file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     schema = json_schema(file)
     marker = {"experiment": {"experiment": "x"}, "circuits": {"circuits": []}}.get(file, {})

@@ -38,11 +38,11 @@ def test_scalars_follow_the_core_schema_of_yaml_1_2(text, value):
     assert type(data["key"]) is type(value)
 
 
-def test_keys_are_text_as_written():
+def test_yaml_keys_are_kept_as_text():
     assert parse("f", "on: 1\n0042: 2\nnull: 3")[0] == {"on": 1, "0042": 2, "null": 3}
 
 
-def test_every_value_and_key_has_its_place():
+def test_the_place_of_every_key_and_value_in_yaml_is_known():
     _, marks = parse("f", "a:\n  b: [x, {c: y}]\n")
     places = {steps: (str(mark.key), str(mark.value)) for steps, mark in marks.items()}
     assert places == {
@@ -61,7 +61,7 @@ def test_an_alias_is_placed_where_it_is_used():
     assert str(marks["b",].value) == "f:2:4"
 
 
-def test_merged_keys_give_way_to_own_ones_and_later_merges_to_earlier_ones():
+def test_own_keys_override_merged_keys_and_earlier_merges_override_later_ones():
     text = "a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc: {z: 3, <<: [*a, *b]}\n"
     data, _ = parse("f", text)
     assert data["c"] == {"x": 1, "y": 1, "z": 3}
@@ -140,7 +140,7 @@ def test_a_long_chain_of_merges_is_refused_and_not_followed():
 @example('"\\x')
 @example("a: !<%")
 @example("&a")
-def test_any_text_is_data_or_an_error_with_a_place_inside_it(text):
+def test_any_text_is_parsed_or_refused_with_a_place_inside_it(text):
     try:
         parse("f", text)
     except FileError as error:

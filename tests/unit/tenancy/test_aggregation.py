@@ -189,7 +189,7 @@ def play(seed):
 
 
 @pytest.mark.parametrize("orders", [150, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_the_sum_at_the_root_is_the_direct_sum(orders):
+def test_the_sum_at_the_root_equals_the_direct_sum_of_all_updates(orders):
     seen = Counter()
     for seed in range(orders):
         seen.update(play(seed))
@@ -213,7 +213,7 @@ def update(client="x", round=1, weight=2, value=3.0):
     return Push(client, round, weight, data)
 
 
-def test_weights_are_those_of_fedavg():
+def test_the_mean_is_weighted_as_in_fedavg():
     leaf = filled()
     for client, weight, value in (("x", 1, 2.0), ("y", 3, 6.0)):
         _, leaf = leaves.push(leaf, update(client, 1, weight, value), 0.0)
@@ -232,12 +232,12 @@ def test_floats_are_summed_in_double_precision():
 
 
 @pytest.mark.parametrize("weight", [0, -1, 10**9 + 1, True])
-def test_a_weight_is_a_number_of_samples(weight):
+def test_an_update_whose_weight_is_no_positive_integer_is_refused(weight):
     answer, _ = leaves.push(filled(), update(weight=weight), 0.0)
     assert (answer.code, answer.reason) == (Code.REFUSED, Refusal.BAD_WEIGHT)
 
 
-def test_a_sum_that_overflows_is_refused_and_what_was_there_stays():
+def test_an_update_that_overflows_the_sum_is_refused_and_the_sum_is_kept():
     huge = Push("y", 1, 2, encode([np.zeros((2, 2)), np.full(1, 1.7e308)], MODEL))
     _, before = leaves.push(filled(), update(), 0.0)
     answer, after = leaves.push(before, huge, 0.0)
@@ -259,7 +259,7 @@ def test_a_leaf_sends_its_sum_when_no_push_came_for_ten_seconds():
     assert leaves.acknowledge(sent, 0).unacknowledged == ()
 
 
-def test_before_the_first_round_there_is_nothing_to_add_to():
+def test_an_update_before_the_first_round_is_refused():
     leaf, root = Leaf("leaf", MODEL), Root(MODEL)
     assert leaves.push(leaf, update(round=0), 0.0)[0].code is Code.MISS
     assert roots.add(root, flush("x", round=0), 0.0)[0].code is Code.MISS
@@ -304,7 +304,7 @@ def test_a_round_is_pending_until_its_demand_is_met_and_its_sum_then_stays():
     assert (answer.reason, after) == (Refusal.COMPLETE, root)
 
 
-def test_a_round_can_be_closed_with_what_there_is():
+def test_a_round_can_be_closed_before_its_demand_is_met():
     _, root = roots.add(begun(), flush("x"), 1.0)
     assert roots.close(root, 2)[0].code is Code.MISS
     _, root = roots.close(root, 1)
@@ -329,7 +329,7 @@ def test_a_sum_with_a_client_that_was_counted_is_refused_as_a_whole():
         (Sum(np.ones(5), 1, frozenset()), Refusal.BAD_WEIGHT),
     ],
 )
-def test_the_root_looks_at_what_leaves_send_too(total, reason):
+def test_the_root_checks_the_updates_that_leaves_send(total, reason):
     answer, after = roots.add(begun(), Flush("leaf", 0, 1, total), 1.0)
     assert (answer.reason, after.count) == (reason, 0)
 
@@ -344,7 +344,7 @@ def test_the_root_keeps_parameters_for_1000_s_and_sums_for_2000_s():
     assert roots.add(root, flush("x"), 2010.0)[0].reason is Refusal.COMPLETE
 
 
-def test_a_round_begins_once_and_rounds_only_go_on():
+def test_a_round_begins_only_once_and_never_after_a_later_one():
     root = begun()
     assert roots.put(root, 1, 2, PUT, 5.0)[1] is root
     assert roots.put(root, 1, 3, PUT, 5.0)[0].code is Code.STALE

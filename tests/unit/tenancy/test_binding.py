@@ -68,7 +68,7 @@ def interleavings(left):
 
 
 @pytest.mark.soak
-def test_every_interleaving_of_three_clients_and_a_job_that_goes_on():
+def test_no_interleaving_of_three_clients_and_a_job_exceeds_the_demand():
     seen = Counter()
     begin = ("request", "c", 1), ("request", "b", 1)
     for messages in interleavings(SCRIPTS):
@@ -76,7 +76,7 @@ def test_every_interleaving_of_three_clients_and_a_job_that_goes_on():
     assert {Reply.OK, Reply.OVER_ASSIGN, Reply.STALE_ROUND} <= set(seen)
 
 
-def test_non_atomic_binding_exceeds_the_demand():
+def test_a_binding_that_is_not_atomic_exceeds_the_demand():
     """The rules hold only where the records are read and written as one act."""
     plane = Plane()
     plane.request("c", 1)

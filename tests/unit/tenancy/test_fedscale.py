@@ -32,7 +32,7 @@ AVAILABILITY = {
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_plain_data_comes_out_of_a_pickle_of_any_protocol(protocol):
+def test_plain_data_is_read_from_a_pickle_of_any_protocol(protocol):
     data = {
         "all": [1, -1, 255, 70_000, 2**40, -(2**40), 2**2100, 1.5, "text", "ä" * 300],
         3: {"none": None, "both": [True, False], "empty": [[], {}]},
@@ -43,7 +43,7 @@ def test_plain_data_comes_out_of_a_pickle_of_any_protocol(protocol):
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, lambda data: json.dumps(data).encode()])
-def test_clients_that_both_files_have_are_read(dumps):
+def test_only_clients_that_are_in_both_trace_files_are_read(dumps):
     trace = read(dumps(CAPACITY), dumps(AVAILABILITY), lambda name: {"ram": 2.0}, lambda name: 5)
     assert trace.period == 200_000
     one, two = trace.clients
@@ -91,7 +91,7 @@ def test_an_invalid_trace_file_is_refused_with_the_reason(capacity, availability
 
 
 @given(st.binary(max_size=60), st.integers(0, 200))
-def test_any_bytes_are_a_trace_or_a_refusal(junk, at):
+def test_any_bytes_are_read_as_a_trace_or_refused(junk, at):
     whole = pickle.dumps(AVAILABILITY, 4)
     damaged = whole[:at] + junk + whole[at + len(junk) :]
     for data in (junk, b"\x80\x04" + junk, damaged):

@@ -21,7 +21,7 @@ HIGH, LOW, ANY = constraints({"cpu_f": 2.0}), constraints({"cpu_f": 1.0}), ()
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_regions_and_orders_are_those_of_the_rule_on_sets_of_clients(cases):
+def test_regions_and_orders_of_jobs_equal_those_computed_with_sets_of_clients(cases):
     chance = Random(5)
     moved = 0
     for _ in range(cases):
@@ -85,7 +85,7 @@ def literal_regions(eligible, taker, giver, region):
     return region
 
 
-def test_the_published_rule_gives_a_client_to_two_groups_and_ours_does_not():
+def test_the_published_rule_assigns_a_client_to_two_groups_and_ours_does_not():
     """A third, scarcer group may hold part of what two groups are eligible for."""
     clients = [{"cpu_f": 2.0}] * 3 + [{"cpu_f": 1.0}] * 3 + [{"cpu_f": 0.0}] * 3
     requests = [
@@ -109,7 +109,7 @@ def test_the_published_rule_gives_a_client_to_two_groups_and_ours_does_not():
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_tiers_are_the_waiting_clients_by_speed_in_parts_of_one_size(cases):
+def test_tiers_divide_the_waiting_clients_by_speed_into_equal_parts(cases):
     chance = Random(7)
     for _ in range(cases):
         number = chance.randint(1, 5)
@@ -126,7 +126,7 @@ def test_tiers_are_the_waiting_clients_by_speed_in_parts_of_one_size(cases):
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_the_first_job_keeps_to_its_tier_only_where_that_makes_a_round_shorter(cases):
+def test_the_first_job_uses_a_tier_only_where_that_makes_a_round_shorter(cases):
     chance = Random(8)
     restricted = 0
     for _ in range(cases):

@@ -29,7 +29,7 @@ def test_a_job_without_a_name_a_round_or_a_client_is_refused(wrong):
     assert registered(**wrong) == (Reply.REFUSED, None)
 
 
-def test_a_name_is_free_again_when_its_job_is_over():
+def test_the_name_of_a_finished_job_can_be_reused():
     _, first = registered()
     assert registered(known=first) == (Reply.OK, first)  # a repetition
     assert registered(known=first, rounds=4) == (Reply.REFUSED, first)
@@ -39,7 +39,7 @@ def test_a_name_is_free_again_when_its_job_is_over():
     assert (reply, second.registered) == (Reply.OK, 9.0)
 
 
-def test_rounds_follow_each_other_and_each_begins_without_clients():
+def test_rounds_are_consecutive_and_each_begins_without_clients():
     first = opened()
     assert (first.phase, first.round, first.demand, first.amount) == (Phase.OPEN, 1, 2, 0)
     assert jobs.request(first, 1, 2, 11.0) == (Reply.OK, _heard(first, 11.0))  # a repetition
@@ -62,7 +62,7 @@ def client(name="x", now=10.0, speed=2.0):
     return clients.check_in(None, name, {}, speed, now)[1]
 
 
-def test_a_round_passes_its_duration_and_slowest_response_to_the_next():
+def test_the_next_round_knows_the_duration_and_slowest_response_of_the_last_one():
     job = opened(demand=2, now=10.0)
     for name, speed, now in (("x", 2.0, 12.0), ("y", 0.5, 15.0)):
         _, job, _ = accept(job, client(name, speed=speed), 1, now)
@@ -107,7 +107,7 @@ def test_every_request_of_a_job_keeps_it_alive_and_its_record_for_a_week():
         assert jobs.is_forgotten(later, 1000.0 + jobs.JOB_LIFE)
 
 
-def test_a_client_is_known_for_a_thousand_seconds_and_waits_for_25():
+def test_a_clients_record_expires_after_1000_s_and_it_is_available_for_25_s():
     known = client(now=0.0)
     assert clients.is_waiting(known, 24.9)
     assert not clients.is_waiting(known, 25.0)
@@ -116,7 +116,7 @@ def test_a_client_is_known_for_a_thousand_seconds_and_waits_for_25():
     assert clients.ping(None, 0.0) == (Reply.UNKNOWN, None)
 
 
-def test_a_bound_client_that_checks_in_learns_what_it_is_bound_to_until_its_record_expires():
+def test_a_bound_client_that_checks_in_is_told_its_job_until_its_record_expires():
     _, _, bound = accept(opened(), client(), 1, 11.0)
     assert not clients.is_waiting(bound, 11.0)
     reply, same = clients.check_in(bound, "x", {}, 2.0, 500.0)
@@ -125,7 +125,7 @@ def test_a_bound_client_that_checks_in_learns_what_it_is_bound_to_until_its_reco
     assert (reply, fresh.is_bound) == (Reply.OK, False)
 
 
-def test_a_client_is_released_from_what_it_is_bound_to_and_nothing_else():
+def test_a_client_can_be_released_only_from_the_round_to_which_it_is_bound():
     _, _, bound = accept(opened(), client(), 1, 11.0)
     assert clients.release(bound, "j", 2, 12.0)[0] is Reply.STALE_ROUND
     reply, free = clients.release(bound, "j", 1, 12.0)
@@ -134,7 +134,7 @@ def test_a_client_is_released_from_what_it_is_bound_to_and_nothing_else():
     assert clients.release(bound, "j", 1, 2000.0) == (Reply.UNKNOWN, None)
 
 
-def test_private_constraints_are_compared_where_the_client_is():
+def test_private_constraints_are_evaluated_by_the_client():
     offer = Offer("j", 1, constraints({"samples": 100.0}))
     assert offer.suits({"samples": 100.0})
     assert not offer.suits({"samples": 99.0})

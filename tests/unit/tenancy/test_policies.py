@@ -40,7 +40,7 @@ def smaller(a, b):
     ("policy", "goes_before"),
     [(Fifo(), older), (RandomScore(), luckier), (SmallestRemainingDemand(), smaller)],
 )
-def test_a_client_is_offered_the_open_jobs_that_it_can_serve_in_the_order_of_the_rule(
+def test_a_client_is_offered_its_eligible_open_jobs_in_the_order_of_the_policy(
     policy, goes_before, cases
 ):
     chance = Random(1)
@@ -57,7 +57,7 @@ def test_a_client_is_offered_the_open_jobs_that_it_can_serve_in_the_order_of_the
         assert offers(ranking, client) == tuple(open_to_it)
 
 
-def test_only_srsf_scores_a_job_again_at_each_round():
+def test_only_srsf_computes_the_score_of_a_job_again_in_each_round():
     again = [Fifo.each_round, RandomScore.each_round, SmallestRemainingDemand.each_round]
     assert again == [False, False, True]
 
@@ -88,7 +88,7 @@ def test_offline_fifo_gives_each_client_the_oldest_job_that_it_can_serve(cases):
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_a_static_partition_draws_among_the_places_of_the_jobs_that_a_client_can_serve(cases):
+def test_a_static_partition_draws_a_clients_job_in_proportion_to_demands(cases):
     chance = Random(3)
     for _ in range(cases):
         requests, client = random_requests(chance), random_attributes(chance)
@@ -110,7 +110,7 @@ def test_random_selection_draws_among_all_jobs_whether_a_client_can_serve_them_o
         assert RandomSelection().select(jobs, client, draw) == expected
 
 
-def test_a_client_needs_at_least_what_is_demanded_of_every_attribute():
+def test_a_client_is_eligible_only_with_the_demanded_value_of_every_attribute():
     demanded = constraints({"ram": 2.0, "cpu_f": 3.0})
     assert demanded == (("cpu_f", 3.0), ("ram", 2.0))
     assert is_eligible({"cpu_f": 3.0, "ram": 2.0, "more": 0.0}, demanded)
@@ -123,7 +123,7 @@ def test_a_client_needs_at_least_what_is_demanded_of_every_attribute():
             constraints({"ram": value})
 
 
-def test_the_policies_that_papers_name_are_there_and_can_be_made_from_their_options():
+def test_every_policy_of_the_papers_can_be_created_from_its_options():
     roles = {name: kind.role for name, kind in kinds("scheduling_policies").items()}
     assert roles == {
         **dict.fromkeys(("fifo", "random", "srsf"), "online"),

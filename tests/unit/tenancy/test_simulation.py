@@ -38,7 +38,7 @@ TASK = 3 * 100 * 0.050 + 2 * 10_000 / 1_000
 """Seconds that a client of the default rate works."""
 
 
-def test_two_clients_that_wait_serve_three_rounds_one_after_the_other():
+def test_two_waiting_clients_serve_three_successive_rounds():
     outcome = run([client("a"), client("b")], [job(rounds=3)])
     (only,) = outcome.jobs
     # At the beginning both wait, ask at 10 s and accept half a second later. Then one ends a round
@@ -64,7 +64,7 @@ def test_a_client_that_is_too_late_is_over_assigned_and_takes_the_next_offer():
     assert outcome.over_assign_rate == pytest.approx(1 / 4)
 
 
-def test_a_client_serves_a_round_once_although_it_is_not_full():
+def test_a_client_takes_part_in_a_round_only_once_even_if_the_demand_is_not_met():
     clients = [client("a"), client("late", ((500_000, DAY),))]
     outcome = run(clients, [job(demand=2)])
     assert outcome.jobs[0].scheduling == pytest.approx(500.5)
@@ -79,7 +79,7 @@ def test_a_round_ends_when_it_has_the_results_that_it_needs():
     assert outcome.working == pytest.approx(3 * TASK)
 
 
-def test_a_client_that_vanishes_leaves_a_short_round_which_the_deadline_ends():
+def test_a_round_with_a_vanished_client_ends_at_its_deadline():
     clients = [client("a"), client("gone", ((0, 20_000),))]
     outcome = run(clients, [job()], deadline=300.0)
     (only,) = outcome.jobs
@@ -89,14 +89,14 @@ def test_a_client_that_vanishes_leaves_a_short_round_which_the_deadline_ends():
     assert outcome.available == pytest.approx(310.5 + 20)
 
 
-def test_a_request_that_is_not_filled_is_ended_by_its_job():
+def test_a_job_ends_a_request_that_is_not_filled_in_time():
     outcome = run([client("a")], [job()], patience=100.0, deadline=50.0)
     (only,) = outcome.jobs
     assert only.finished == pytest.approx(150.0)
     assert (only.rounds, only.short_rounds) == (1, 1)
 
 
-def test_a_round_without_any_result_is_held_again():
+def test_a_round_without_any_result_is_repeated():
     outcome = run([client("poor", samples=1)], [job(samples=2.0)], patience=1000.0, horizon=1e5)
     assert outcome.unfinished == 1
     assert outcome.jobs[0].rounds == 0
@@ -110,7 +110,7 @@ def test_a_job_that_waits_for_hours_is_not_pruned():
     assert outcome.jobs[0].scheduling == pytest.approx(40_000.5)
 
 
-def test_clients_that_lack_what_is_demanded_are_never_bound():
+def test_clients_that_do_not_meet_the_constraints_are_never_bound():
     high = constraints({"ram": 4.0})
     clients = [client("small", ram=1.0), client("large", ram=4.0), client("poor", samples=1, ram=9)]
     for method in METHODS:
@@ -137,7 +137,7 @@ def test_every_scheduling_method_satisfies_the_invariants(method):
     assert (outcome.wasted > 0) == (method == "random-selection")
 
 
-def test_methods_differ_in_nothing_where_one_job_has_all_clients_to_itself():
+def test_all_scheduling_methods_give_equal_results_for_a_single_job():
     trace = generate(Population(clients=400), 12)
     jobs = draw_jobs(Mix(1, 0.0, (4, 4), demand=(20, 20)), 12)
     ends = {
@@ -188,14 +188,14 @@ def sessions(spans, period, until):
     return found
 
 
-def test_availability_repeats_and_goes_on_over_the_end_of_the_period():
+def test_the_availability_of_clients_repeats_and_continues_over_the_end_of_a_period():
     assert sessions(((1_000, 2_000),), 10, 25) == [(1, 2), (11, 12), (21, 22), (31, 32)]
     assert sessions(((0, 2_000), (8_000, 10_000)), 10, 25) == [(0, 2), (8, 12), (18, 22), (28, 32)]
     assert sessions(((0, 10_000),), 10, 25) == [(0.0, float("inf"))]
     assert sessions((), 10, 25) == []
 
 
-def test_clients_ask_in_their_own_rhythm():
+def test_each_waiting_client_asks_for_offers_at_its_own_period():
     rotation = Rotation(10.0)
     assert rotation.next(5.0) is None
     for place in ((1.0, 1), (4.0, 2), (4.0, 3)):

@@ -73,7 +73,7 @@ def test_an_update_of_another_model_is_refused_with_the_reason(data, reason):
 
 
 @given(st.binary(max_size=200), st.integers(0, 120))
-def test_any_bytes_are_values_or_a_refusal(junk, at):
+def test_any_bytes_are_decoded_as_an_update_or_refused(junk, at):
     whole = encode(tensors(), MODEL)
     for data in (junk, whole[:at] + junk + whole[at + len(junk) :]):
         try:

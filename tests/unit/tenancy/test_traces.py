@@ -47,14 +47,14 @@ def trace():
     return generate(Population(clients=100), 7)
 
 
-def test_a_trace_is_the_same_for_a_seed_and_another_for_another():
+def test_a_trace_depends_on_its_seed():
     assert trace() == trace()
     assert trace().digest == trace().digest
     assert generate(Population(clients=100), 8).digest != trace().digest
     assert generate(Population(clients=100, gap=9000.0), 7).digest != trace().digest
 
 
-def test_every_value_of_a_client_is_in_the_digest():
+def test_the_digest_of_a_trace_covers_every_value_of_a_client():
     client = ClientTrace("c", ((0, 10), (20, 30)), 50.0, 1000.0, 5, {"ram": 2.0})
     known = {Trace(40, (client,)).digest}
     for changed in (
@@ -73,7 +73,7 @@ def test_every_value_of_a_client_is_in_the_digest():
 
 
 @pytest.mark.parametrize("spans", [((10, 10),), ((-1, 5),), ((0, 41),), ((0, 20), (10, 30))])
-def test_availability_is_in_order_and_within_the_period(spans):
+def test_the_sessions_of_a_client_are_in_order_and_within_the_period(spans):
     with pytest.raises(ValueError, match="availability of c is not in order"):
         Trace(40, (ClientTrace("c", spans, 1.0, 1.0, 1, {}),))
 
@@ -133,7 +133,7 @@ def test_jobs_are_drawn_from_the_mix():
     assert [(job.demand, job.rounds, job.arrival) for job in fixed] == [(20, 3, 0), (40, 3, 0)]
 
 
-def test_a_task_takes_its_computation_and_both_transfers():
+def test_the_time_of_a_task_is_its_computation_plus_both_transfers():
     client = ClientTrace("c", (), 50.0, 2_000.0, 100, {})
     job = JobSpec("j", 0.0, 1, 1, 1, (), (), samples=400, model=112_000.0)
     assert job.task_time(client) == 3 * 400 * 0.050 + 2 * 112_000 / 2_000

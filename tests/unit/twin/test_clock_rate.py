@@ -48,13 +48,13 @@ def looked(tmp_path, gain):
 
 
 @pytest.mark.parametrize("gain", [GAIN, -GAIN, 0])
-def test_every_clock_that_counts_from_the_start_has_the_same_rate(tmp_path, gain):
+def test_every_monotonic_clock_of_a_host_has_the_same_rate(tmp_path, gain):
     for name, (before, read, after) in looked(tmp_path, gain).items():
         rate = 1 if name == "real" else 1 + gain / 1e9
         assert before * rate - 1e3 <= read <= after * rate + 1e3, name
 
 
-def test_an_unpatched_clock_is_distinguished_from_a_patched_one(tmp_path):
+def test_the_test_distinguishes_a_scaled_clock_from_an_unscaled_one(tmp_path):
     """What the test above rests on: the gain since the machine's start is more than it allows."""
     before, read, after = looked(tmp_path, GAIN)["monotonic_ns"]
     assert read - after > 10 * (after - before) or time.monotonic() < 60
@@ -95,7 +95,7 @@ def test_a_clock_rate_out_of_range_is_refused(tmp_path):
         lab_with(tmp_path, "{clock_drift: 0.06 %}")
 
 
-def test_an_environment_that_would_undo_it_is_refused(tmp_path):
+def test_an_environment_that_would_disable_the_clock_rate_is_refused(tmp_path):
     with pytest.raises(ValueError, match="h0: its env sets PYTHONPATH"):
         lay_out(lab_with(tmp_path, env="{PYTHONPATH: /somewhere}"))
     lay_out(lab_with(tmp_path, "{clock_drift: 0 ppm}", "{PYTHONPATH: /somewhere}"))

@@ -70,7 +70,7 @@ def test_received_power_is_launch_power_less_fibre_and_switch_loss(rig):
     assert rig.budget.tapped(H1) == 0.0
 
 
-def test_a_circuit_is_dark_when_its_receiver_gets_too_little_and_comes_back(rig):
+def test_a_circuit_goes_dark_when_its_receiver_gets_too_little_light_and_recovers(rig):
     rig.budget.take(H0, 15.0)
     assert rig.lit == {1: 6, 2: 5}
     rig.budget.take(H0, 17.0)
@@ -80,7 +80,7 @@ def test_a_circuit_is_dark_when_its_receiver_gets_too_little_and_comes_back(rig)
     assert rig.calls == 2
 
 
-def test_an_attenuator_at_the_receiver_counts_as_one_at_the_source(rig):
+def test_an_attenuator_at_the_receiver_has_the_same_effect_as_at_the_source(rig):
     rig.budget.take(AT_H1, 17.0)
     assert rig.lit == {2: 5}
     assert -15.6 <= rig.budget.tapped(AT_H1) <= -14.6
@@ -95,7 +95,7 @@ def test_losses_at_both_ends_of_a_path_are_added(rig):
     assert rig.lit == {2: 5}
 
 
-def test_a_host_without_power_launches_nothing_and_its_circuit_stands(rig):
+def test_a_host_without_power_sends_no_light_and_its_circuit_stays_configured(rig):
     rig.powered.discard("h0")
     rig.budget.look_again()
     assert rig.budget.tapped(H0) is None
@@ -103,7 +103,7 @@ def test_a_host_without_power_launches_nothing_and_its_circuit_stands(rig):
     assert rig.calls == 0
 
 
-def test_a_host_that_comes_back_behind_an_attenuator_stays_dark(rig):
+def test_a_host_that_boots_again_behind_an_attenuator_stays_dark(rig):
     rig.powered.discard("h0")
     rig.budget.take(H0, 40.0)
     assert rig.lit == {1: 6, 2: 5}
@@ -118,7 +118,7 @@ def test_a_circuit_below_the_sensitivity_of_its_receiver_is_dark(rig):
     assert rig.lit == {1: 6}
 
 
-def test_a_tap_where_no_circuit_ends_is_dark_and_so_is_one_while_mirrors_move(rig):
+def test_a_tap_is_dark_without_a_circuit_and_while_mirrors_move(rig):
     assert rig.budget.tapped(SwitchPort("ocs", 7)) is None
     assert rig.budget.tapped(SwitchPort("ocs", 3)) is None
     rig.far_end.execute(":OXC:SWIT:CONN:SUB (@1),(@6);:OXC:SWIT:CONN:ADD (@1),(@7)")

@@ -120,7 +120,7 @@ def soon():
     return Deadline.after(10)
 
 
-def test_every_byte_survives_the_transcript(tmp_path):
+def test_every_byte_is_replayed_from_a_transcript_unchanged(tmp_path):
     path = tmp_path / "box.jsonl"
     write = Transcript(path, "box")
     write("receive", bytes(range(256)))
