@@ -38,7 +38,7 @@ def open_file(
         flags = _MODES[mode] | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
     except ValueError:  # a NUL in its name
-        raise OSError(errno.EINVAL, "no file has such a name") from None
+        raise OSError(errno.EINVAL, "a file cannot have this name") from None
     try:
         _check(os.fstat(descriptor), limit)
         return os.fdopen(descriptor, mode)
@@ -76,7 +76,7 @@ def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[byte
     with open_file(path, limit, follow=follow) as file:
         while line := file.readline(_LINE):
             if len(line) == _LINE:
-                raise OSError(errno.EFBIG, f"a line is longer than {_LINE >> 20} MiB")
+                raise OSError(errno.EFBIG, f"a line of the file is longer than {_LINE >> 20} MiB")
             yield line.removesuffix(b"\n")
 
 
@@ -148,7 +148,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 def _check(found: os.stat_result, limit: int) -> None:
     if S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, "it is a link, and none is followed there")
+        raise OSError(errno.ELOOP, "it is a link, and links are not followed there")
     if not S_ISREG(found.st_mode):
         is_directory = S_ISDIR(found.st_mode)
         raise OSError(errno.EINVAL, "it is not a regular file" + " but a directory" * is_directory)

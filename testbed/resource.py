@@ -85,15 +85,17 @@ def place(resource: str) -> Place:
     url = urlsplit(resource)
     port = url.port if url.port is not None else _DEFAULT_PORTS.get(url.scheme)
     if url.password is not None:
-        raise ValueError("a resource holds no password; name it as an option, by reference")
+        raise ValueError(
+            "a resource must not contain a password; give it as an option, by reference"
+        )
     if url.scheme == "ssh" and url.hostname and port is not None:
         return Ssh(url.hostname, _port(resource, port), user=url.username or "")
     if url.scheme in (*_DEFAULT_PORTS, "tcp") and url.hostname and port is not None:
         return Tcp(url.hostname, _port(resource, port), tls=url.scheme == "https")
     raise ValueError(
-        f"{resource!r} names no instrument; write 'TCPIP::192.0.2.10::5025::SOCKET', "
-        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0', 'tcp://192.0.2.10:3082', "
-        "'ssh://admin@192.0.2.10' or 'https://192.0.2.11'"
+        f"{resource!r} is not the address of an instrument; write "
+        "'TCPIP::192.0.2.10::5025::SOCKET', 'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0', "
+        "'tcp://192.0.2.10:3082', 'ssh://admin@192.0.2.10' or 'https://192.0.2.11'"
     )
 
 

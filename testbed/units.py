@@ -42,7 +42,7 @@ class Dimension:
         if not math.isfinite(value):
             raise ValueError(f"{text!r} is too large for a {self.name}")
         if value < 0 and not self.signed:
-            raise ValueError(f"{text!r} is negative; a {self.name} is not")
+            raise ValueError(f"{text!r} is negative, and a {self.name} must be at least 0")
         return self._exact(match["number"], match["unit"], text) if self.whole else value
 
     def _exact(self, number: str, unit: str, text: str) -> int:

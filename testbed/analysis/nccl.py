@@ -175,7 +175,7 @@ class RowChecker:
         if known and size != count * width * shares:
             raise ValueError(f"{count} elements of {type_} are not {size} bytes")
         if not known and (size % (count * width) if count else size):
-            raise ValueError(f"{count} elements of {type_} are no part of {size} bytes")
+            raise ValueError(f"{count} elements of {type_} do not divide {size} bytes evenly")
 
     def check(self, size: int, figures: Figures) -> None:
         """Raise ValueError when time, `algbw` and `busbw` contradict each other or the size."""
@@ -190,7 +190,9 @@ class RowChecker:
                 f"algbw {figures.algbw.value:g}"
             )
         if figures.busbw.ends[0] > 2 * figures.algbw.ends[1]:
-            raise ValueError("busbw is more than twice algbw, which no collective's is")
+            raise ValueError(
+                "busbw is more than twice algbw, which is impossible for any collective"
+            )
 
     def _share(self) -> float | None:
         """Return the share of the size that counts for `algbw`."""
@@ -234,13 +236,13 @@ def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> Non
 def check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
     """Raise ValueError when a program reports no wrong values although its rows count some."""
     if is_fine and any(half.wrong for row in rows for half in row.halves):
-        raise ValueError("it says that no value was wrong, and its rows count some")
+        raise ValueError("it reports no wrong values in total, but its rows count some")
 
 
 def check_order(least: Printed, p99: Printed, most: Printed) -> None:
     """Raise ValueError when the minimum, 99th percentile and maximum time are not in order."""
     if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
-        raise ValueError("the times of single iterations are not in order")
+        raise ValueError("its minimum, 99th percentile and maximum time are not in ascending order")
 
 
 def group_size(groups: Collection[Collection[int]]) -> int:

@@ -14,12 +14,12 @@ from testbed.analysis import nccl
 from testbed.analysis.grouping import grouped
 from testbed.analysis.nccl_json import (
     NOT_THEIRS,
+    describe_error,
     load_json,
     load_whole,
     printed,
     whole_number,
     whole_objects,
-    why_not,
 )
 from testbed.analysis.nccl_table import read_table
 from testbed.analysis.rccl_files import read_rccl_csv, read_rccl_json
@@ -48,7 +48,7 @@ def read_json(text: str) -> nccl.Output:
             document = _beginning(text)
         return _of_json(document, is_complete)
     except NOT_THEIRS as error:
-        message = f"its JSON is not that of nccl-tests: {why_not(error)}"
+        message = f"its JSON is not that of nccl-tests: {describe_error(error)}"
         raise nccl.UnreadableOutput(0, message) from None
 
 
@@ -112,7 +112,9 @@ def _json_figures(half: Mapping[str, Any] | None) -> nccl.Figures | None:
     if half is None:
         return None
     if len(half) != 4 or half.keys() - _HALF_KEYS:
-        raise ValueError("a half of it has other keys than those of nccl-tests")
+        raise ValueError(
+            "its out-of-place or in-place result has other keys than nccl-tests writes"
+        )
     time = half["cpu_time"] if "cpu_time" in half else half["time"]
     if "nan" in (time, half["alg_bw"], half["bus_bw"]):
         return None
@@ -128,7 +130,7 @@ def _check_spread(report: Mapping[str, Any] | None) -> None:
     skipped = report.get("skipped_iterations", 0)
     times = [printed(time).value for time in report["times_us"][skipped:]]
     if times and (min(times), max(times)) != (least.value, most.value):
-        raise ValueError("the times of single iterations are not what their summary says")
+        raise ValueError("the times of its iterations contradict their summary")
     nccl.check_order(least, p99, most)
 
 
@@ -136,6 +138,6 @@ def _beginning(text: str) -> dict[str, Any]:
     """Return a report that breaks off as far as it goes: what comes before its rows, and those."""
     start = _START_OF_RESULTS.search(text)
     if start is None:
-        raise ValueError("it breaks off before its first row")
+        raise ValueError("it is truncated before its first row")
     head = load_json(text[: start.start()].rstrip().rstrip(",") + "}")
     return {**head, "results": list(whole_objects(text, start.end()))}

@@ -76,7 +76,7 @@ NOT_THEIRS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeErro
 """What comes of reading a document that has another shape than the program gives it."""
 
 
-def why_not(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Describe the error that reading a document raised."""
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)[:200]
 

@@ -70,9 +70,11 @@ def read_table(text: str, program: str = "") -> nccl.Output:
 def _read_line(reader: _Reader, line: str, number: int) -> None:
     if _LIKE_A_ROW.match(line):
         if not reader.has_header:
-            raise ValueError("a row comes before the head of the table")
+            raise ValueError("a row comes before the header of the table")
         if not _ROW.match(line):
-            raise ValueError("it begins like a row, and goes on like none")
+            raise ValueError(
+                "the line begins like a row of the table, but the rest is not part of one"
+            )
         _add_row(reader, line)
     elif match := _AVERAGE.match(line):
         stated = nccl.Printed.parse(match[1])
@@ -169,12 +171,12 @@ def _manner(line: str, head: str, pieces: Sequence[Sequence[str]]) -> _NumberFor
     for manner in (_NOW, _BEFORE):
         if line == head + "".join(map(manner.body, pieces)):
             return manner
-    raise ValueError("the numbers of a row are not where nccl-tests prints them")
+    raise ValueError("the numbers of a row are not in the columns where nccl-tests prints them")
 
 
 def _number(text: str, form: re.Pattern[str]) -> nccl.Printed:
     if not form.fullmatch(text):
-        raise ValueError(f"{text[:20]!r} is not how nccl-tests prints a number")
+        raise ValueError(f"{text[:20]!r} is not a number as nccl-tests prints it")
     return nccl.Printed.parse(text)
 
 

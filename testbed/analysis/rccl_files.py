@@ -8,12 +8,12 @@ from typing import Any
 from testbed.analysis import nccl
 from testbed.analysis.nccl_json import (
     NOT_THEIRS,
+    describe_error,
     load_json,
     load_whole,
     printed,
     whole_number,
     whole_objects,
-    why_not,
 )
 
 _CSV_KEYS = ("size", "type", "redop", "inPlace", "time", "algBw", "busBw", "wrong")
@@ -28,7 +28,7 @@ def read_rccl_json(text: str) -> nccl.Output:
         is_complete = not text.lstrip().startswith("[") or load_whole(text)[1]
         return _of_rccl(found, is_complete)
     except NOT_THEIRS as error:
-        message = f"its JSON is not that of rccl-tests: {why_not(error)}"
+        message = f"its JSON is not that of rccl-tests: {describe_error(error)}"
         raise nccl.UnreadableOutput(0, message) from None
 
 
@@ -50,17 +50,17 @@ def read_rccl_csv(text: str) -> nccl.Output:
             _of_rccl(found[-1:], is_complete=False)
         return _of_rccl(found, is_complete=text.endswith("\n"))
     except NOT_THEIRS as error:
-        raise nccl.UnreadableOutput(1 + len(found), why_not(error)) from None
+        raise nccl.UnreadableOutput(1 + len(found), describe_error(error)) from None
 
 
 def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> nccl.Output:
     if not found:
-        raise ValueError("it has no whole row")
+        raise ValueError("it has no complete row")
     collective, ranks = nccl.collective_of(_word(found[0]["name"])), _rccl_ranks(found[0])
     rows: list[nccl.Row] = []
     for one in found:
         if (nccl.collective_of(_word(one["name"])), _rccl_ranks(one)) != (collective, ranks):
-            raise ValueError("its rows are of different collectives")
+            raise ValueError("its rows belong to different collectives")
         judge, size = nccl.RowChecker(collective, ranks), whole_number(one["size"])
         figures = _rccl_figures(one)
         judge.check(size, figures)
@@ -68,7 +68,7 @@ def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> nccl.Outp
         earlier = rows[-1] if rows else None
         type_, redop = one["type"], nccl.known_redop(one["redop"])
         if size % nccl.type_bytes(type_):
-            raise ValueError(f"{size} bytes are no whole number of {type_}")
+            raise ValueError(f"{size} bytes are not a whole number of elements of type {type_}")
         head = (size, None, type_, redop, None)
         if name == "in_place" and earlier and _is_first_half(earlier, head):
             rows[-1] = nccl.Row(*head, earlier.out_of_place, figures.half())
@@ -86,7 +86,9 @@ def _rccl_ranks(one: Mapping[str, Any]) -> int:
     """Return the ranks; 0 where it was built without MPI, and does not say how many threads."""
     ranks = whole_number(one["ranks"]) if "ranks" in one else 0
     if ranks != one.get("nodes", 0) * one.get("ranksPerNode", 0):
-        raise ValueError("its ranks are not those of its nodes")
+        raise ValueError(
+            "its number of ranks contradicts its numbers of nodes and of ranks per node"
+        )
     return ranks
 
 

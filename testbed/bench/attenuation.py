@@ -98,7 +98,7 @@ class Attenuation:
         if not fibres:
             raise UsageError(
                 f"no fibre of {port} runs through an attenuator",
-                hint="name one under `attenuators:` in the lab file",
+                hint="list one under `attenuators:` in the lab file",
             )
         fibre = fibres[0]
         name, channel = self._through[fibre]
@@ -135,7 +135,7 @@ class Attenuation:
                 return fibre
         raise UnsafeError(
             f"no fibre of the lab runs through channel {place[1]} of {place[0]}",
-            hint=f"set it to {undo['decibels']:g} dB by hand",
+            hint=f"set that channel to {undo['decibels']:g} dB by hand",
         )
 
     def restore(self, port: HostPort, deadline: Deadline) -> None:
@@ -152,7 +152,7 @@ class Attenuation:
     def _restore(self, fibres: Iterable[SwitchPort], deadline: Deadline) -> None:
         problems = [problem for fibre in fibres if (problem := self._put_back(fibre, deadline))]
         if problems:
-            raise UnsafeError("; ".join(problems), hint="look at the attenuator")
+            raise UnsafeError("; ".join(problems), hint="check the attenuator at its front panel")
 
     def _put_back(self, fibre: SwitchPort, deadline: Deadline) -> str:
         """Put one fibre's attenuation back; return what went wrong, or an empty string."""

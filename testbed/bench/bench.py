@@ -138,7 +138,8 @@ class Bench:
         answer.
         """
         if name not in self.lab.hosts:
-            raise UnsafeError(f"{name} is not a host of the lab", hint="look at it by hand")
+            hint = "check by hand what the run left running or changed there"
+            raise UnsafeError(f"{name} is not a host of the lab", hint=hint)
         self._start_with_retries(name, _REAP_TRY, deadline)
         self._end_agent(self.hosts.pop(name), deadline)
 
@@ -200,13 +201,14 @@ class Bench:
                         return self._end_agent(self.hosts.pop(name), deadline.within(_END_TRY))
                 self.reap(name, deadline)
             except BusyError as error:
-                problems.append(f"{name} is left with what this run has there: {error}")
+                problems.append(f"changes of this run may remain on {name}: {error}")
             except (HostError, UnsafeError) as error:
                 problems.append(str(error))
 
         run_parallel(close, sorted({*self.hosts, *self._agents}))
         if problems:
-            raise UnsafeError("; ".join(problems), hint="look at these hosts")
+            hint = "check by hand what the run left running or changed on these hosts"
+            raise UnsafeError("; ".join(problems), hint=hint)
 
     def _end_agent(self, host: BenchHost, deadline: Deadline) -> None:
         host.clean_up(deadline)

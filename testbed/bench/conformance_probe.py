@@ -46,14 +46,15 @@ class Probe:
         can, ingress, egress = self._switch.capabilities, self._in, self._out
         if can.positions or can.mesh:
             raise UsageError(
-                "a switch that moves as a whole has no spare ports to probe",
-                hint="probe it when no run uses it, by hand",
+                f"{self._name} moves all its circuits together, so no port of it is spare to probe",
+                hint="measure it by hand while no run uses it",
             )
         right = len(set(ingress)) == len(set(egress)) == 2
         if not (right and set(ingress) <= can.ingress and set(egress) <= can.egress):
+            named = ", ".join(map(str, (*ingress, *egress)))
             raise UsageError(
-                f"{ingress} and {egress} are not two ingress and two egress ports",
-                hint=f"light enters at {spans(can.ingress)} and leaves at {spans(can.egress)}",
+                f"{named} are not two ingress and two egress ports of {self._name}",
+                hint=f"ingress ports are {spans(can.ingress)}, egress ports {spans(can.egress)}",
             )
         self._ports = {*ingress, *egress}
         if found := self._circuits_on_probed_ports():
@@ -165,7 +166,7 @@ class Probe:
         while not true():
             waited = True
             if limit.passed:
-                raise LabError("the new circuit did not come into order in time")
+                raise LabError("the new circuit was not reported as settled and lit in time")
             time.sleep(_POLL)
         return waited
 
@@ -187,9 +188,14 @@ class Probe:
             self._set({})
             left = self._circuits_on_probed_ports()
         except (BusyError, LabError) as error:
-            raise UnsafeError(f"the probed ports could not be darkened: {error}") from error
+            raise UnsafeError(
+                f"removing the circuits of the probed ports of {self._name} failed: {error}"
+            ) from error
         if left:
-            raise UnsafeError(f"the probed ports still carry {left}", hint="disconnect them")
+            circuits = ", ".join(f"{i}→{e}" for i, e in sorted(left.items()))
+            raise UnsafeError(
+                f"the probed ports of {self._name} still carry {circuits}", hint="disconnect them"
+            )
 
     def _circuits_on_probed_ports(self) -> dict[int, int]:
         state = self._switch.state(Deadline.after(_LIMIT))
@@ -216,8 +222,8 @@ def spare_ports(
     ingress, egress = probed_sides(_last_free(free, can), can)
     if len(ingress) < 2 or len(egress) < 2:
         raise UsageError(
-            f"lab {lab.lab} has no two spare, dark ingress and egress ports on {name}",
-            hint="name four dark ports with --ports",
+            f"lab {lab.lab} has no two unused ingress ports and two unused egress ports on {name}",
+            hint="name four ports without circuits with --ports",
         )
     return ingress, egress
 

@@ -81,10 +81,10 @@ def contradiction(rows: list[CrossConnectRow], present: State, absent: State) ->
     for ingress, egress in sorted(present.items()):
         row = shown.get(ingress)
         if row is None or row.egress != egress:
-            return f"{ingress}→{egress} is not there any more"
+            return f"{ingress}→{egress} is no longer connected"
         if row.trouble:
             return f"{ingress}→{egress} is {row.trouble}"
     for ingress, egress in sorted(absent.items()):
         if ingress in shown and shown[ingress].egress == egress:
-            return f"{ingress}→{egress} is there all the same"
+            return f"{ingress}→{egress} is still connected"
     return ""

@@ -105,7 +105,7 @@ class Crossbar:
         }
         if foreign:
             raise BusyError(
-                f"{self.name} holds circuits already on ports that are wanted: "
+                f"{self.name} already has other circuits on ports that are needed: "
                 f"{self._ours.named(foreign)}",
                 hint="wait for their owner, or take them down with "
                 f"`{typed('switch', self.name, 'disconnect', *_all(foreign))}`",
@@ -139,7 +139,7 @@ class Crossbar:
         except ForeignCircuit as error:
             raise BusyError(
                 f"{self.name} holds circuits in the way: {self._ours.named(error.foreign)}",
-                hint="find out who else uses this switch",
+                hint="find the other user of this switch, and have these circuits removed",
             ) from None
         except ValueError as error:
             raise UsageError(f"{self.name}: {error}") from None
@@ -154,7 +154,7 @@ class Crossbar:
             self._ours.shown = self._ours.of(state)
         drift = Difference.between(self._ours.shown, self._ours.on_ports(state))
         self._refuse_drift(drift.missing, "is gone")
-        self._refuse_drift(drift.extra, "came")
+        self._refuse_drift(drift.extra, "was added")
 
     def command(self, state: State, change: Change, deadline: Deadline) -> Applied:
         """Send a change to the switch and compare the read-back of the plan's ports.
@@ -263,8 +263,9 @@ class Crossbar:
     def _refuse_drift(self, cross: State, became: str) -> None:
         if cross:
             raise BusyError(
-                f"{self.name} was changed by another client: {self._ours.named(cross)} {became}",
-                hint="find out who else uses this switch",
+                f"{self.name} has changed since the last command of this run: "
+                f"{self._ours.named(cross)} {became}",
+                hint="find out whether another client changed it, or it restarted",
             )
 
 

@@ -17,17 +17,17 @@ def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConn
     """
     try:
         if len(ends) != 2:
-            raise ValueError(f"it has two ends, not {len(ends)}")
+            raise ValueError(f"expected two ends of a circuit, got {len(ends)}")
         found = _joining(lab, name, *ends)
     except ValueError as error:
         raise UsageError(
-            f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
+            f"{' '.join(ends) or 'an empty list'} does not name a circuit of {name}: {error}",
             hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
         ) from None
     if outside := sorted(_ports_of(found) - lab.switches[name].usable):
         raise UsageError(
-            f"port {outside[0]} is not one of those that lab {lab.lab} permits",
-            hint=f"see switches.{name}.ports and .protected in its file",
+            f"port {outside[0]} of {name} is protected or not in `ports` of lab {lab.lab}",
+            hint=f"see switches.{name}.ports and .protected in the lab file",
         )
     return found
 
@@ -39,8 +39,11 @@ def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[Cros
     found: frozenset[CrossConnect] = frozenset()
     for pair in zip(ends[::2], ends[1::2], strict=True):
         more = parse_endpoints(lab, name, list(pair))
-        if _ports_of(more) & _ports_of(found):
-            raise UsageError(f"{' '.join(pair)} uses a port that is named before")
+        if again := _ports_of(more) & _ports_of(found):
+            raise UsageError(
+                f"{' '.join(pair)} uses port {min(again)} of {name}, as an earlier pair does",
+                hint="name each port once",
+            )
         found |= more
     return found
 
@@ -54,8 +57,12 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
             cross = {c.ingress: c.egress for c in parse_endpoints(lab, name, list(ends))}
         except UsageError as error:
             raise FileError(where, str(error.args[0]), hint=error.hint) from None
-        if {*cross, *cross.values()} & {*found, *found.values()}:
-            raise FileError(where, f"{' '.join(ends)} uses a port that is listed before")
+        if again := {*cross, *cross.values()} & {*found, *found.values()}:
+            raise FileError(
+                where,
+                f"{' '.join(ends)} uses port {min(again)} of {name}, as an earlier circuit does",
+                hint="list each port once",
+            )
         found |= cross
     return frozenset(CrossConnect(name, i, e) for i, e in found.items())
 
@@ -73,7 +80,7 @@ def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnec
             raise ValueError(f"host {host} has no port {port}, {nearest(port, list(ports))}")
     found = cross_connects([Circuit.between(*ends)], lab.wiring())
     if any(cross.switch != name for cross in found):
-        raise ValueError(f"its fibres end on {next(iter(found)).switch}")
+        raise ValueError(f"the fibres of these host ports end on {next(iter(found)).switch}")
     return found
 
 

@@ -205,7 +205,8 @@ class Fabric:
             self.discard_undo()
             if self._others_gone:
                 raise ForeignCircuitsLost(
-                    "; ".join(self._others_gone), hint="tell their owner; our circuits are restored"
+                    "; ".join(self._others_gone),
+                    hint="tell the owner of these circuits; those of this run are restored",
                 )
 
     def discard_undo(self) -> None:

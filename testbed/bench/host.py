@@ -58,7 +58,7 @@ class BenchHost:
         except HostError as error:
             said = channel.complaint().splitlines()[-1:] or [str(error.args[0])]
             channel.close()
-            hint = f"does {spec.python} run there?"
+            hint = f"check that `{spec.python}` runs on that host"
             raise HostError(name, f"its agent did not start: {said[0]}", hint=hint) from error
         self.link = AgentLink(name, channel, listener)
         try:
@@ -93,8 +93,8 @@ class BenchHost:
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
             raise ChangesLeftOnHost(
                 self.name,
-                f"what a dead agent left cannot be taken back: {', '.join(left)}",
-                hint="take it back by hand",
+                f"what an agent that died left cannot be taken back: {', '.join(left)}",
+                hint="undo it by hand on that host",
             )
         return facts
 
@@ -230,7 +230,9 @@ class BenchHost:
         """Kill a rank and check that its process is gone; raise HostError when it is not."""
         if not self.link.ask("end", deadline, slot=slot).value["gone"]:
             raise HostError(
-                self.name, f"the rank in slot {slot} survived SIGKILL", hint="look at the host"
+                self.name,
+                f"the rank in slot {slot} survived SIGKILL",
+                hint="log in to the host and check why that process does not end",
             )
 
     def clean_up(self, deadline: Deadline) -> None:
@@ -240,4 +242,4 @@ class BenchHost:
         finally:
             self.link.close()
         if left:
-            raise HostError(self.name, f"not taken back: {', '.join(left)}")
+            raise HostError(self.name, f"changes of this run remain there: {', '.join(left)}")

@@ -70,7 +70,7 @@ def accept(keys: Iterable[ShownKey]) -> None:
         except OSError as error:
             raise LabError(
                 f"{key.subject}: writing {file} failed: {error.strerror}",
-                hint="may you write there?",
+                hint="check that you may write this file",
             ) from error
 
 
@@ -79,7 +79,10 @@ def _ask(subject: str, find: Callable[[], Server]) -> ShownKey | LabError:
     try:
         return bounded(lambda: _shown(subject, find(), deadline), deadline, lambda key: None)
     except (OSError, EOFError, paramiko.SSHException) as error:
-        return LabError(f"it showed no key: {error or 'it hung up'}", hint="is SSH enabled there?")
+        return LabError(
+            f"it showed no key: {error or 'it closed the connection'}",
+            hint="check that SSH is enabled there",
+        )
     except LabError as error:
         return error
 

@@ -69,7 +69,7 @@ class LightCheck:
 
     def _refusal(self, error: LightRefused) -> LabError:
         behind = self._ours.receivers.get(error.port, _UNWIRED)
-        hint = error.settles
+        hint = error.hint
         if error.source:
             sender = self._ours.senders.get(error.source, "an unwired source")
             hint = f"{sender} sends into port {error.source}: {hint}"

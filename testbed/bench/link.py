@@ -144,7 +144,7 @@ class AgentLink:
         with self._sending:
             asked = self._waiting.pop(message["re"], None)
         if asked is None:
-            raise ProtocolError(f"an answer to question {message['re']}, which is not open")
+            raise ProtocolError(f"the agent answered request {message['re']}, which is not pending")
         future, sent = asked
         if "error" in message:
             future.set_exception(HostError(self.host, message["error"]))

@@ -180,7 +180,7 @@ class ManualSwitch:
             if problem := contradiction(rows, wanted, gone):
                 raise InstrumentError(
                     self.name,
-                    f"nothing was changed, as it showed all that was wanted; now {problem}",
+                    f"nothing was changed, because it was already as wanted; now {problem}",
                 )
             return ManualChange(None, rows)
         undo = CircuitUndo(journal)
@@ -190,7 +190,8 @@ class ManualSwitch:
             rows = self._settled(move, moved)
             if problem := contradiction(rows, wanted, gone):
                 take_back_verified(
-                    move, InstrumentError(self.name, f"it was verified, and now {problem}")
+                    move,
+                    InstrumentError(self.name, f"the change was verified, but now {problem}"),
                 )
         except TestbedError as error:  # after any other error the outcome is unknown
             if is_rolled_back(error):
@@ -210,7 +211,9 @@ class ManualSwitch:
             return self._last_rows()
         except InstrumentError as error:
             why = str(error.args[0]).removeprefix(f"{self.name}: ")
-            said = f"{move.change} is done and verified, but a last look at it failed: {why}"
+            said = (
+                f"{move.change} was made and verified, but reading it back at the end failed: {why}"
+            )
             raise type(error)(self.name, said, reply=error.reply, hint=error.hint) from error
 
     def _last_rows(self) -> list[CrossConnectRow]:
@@ -220,7 +223,9 @@ class ManualSwitch:
             shown = {row.ingress: row.egress for row in rows}
             if all(self._switch.state(Deadline.after(_LIMIT)) == shown for _ in range(2)):
                 return rows
-        raise InstrumentError(self.name, "what it shows changes while it is looked at")
+        raise InstrumentError(
+            self.name, f"its circuits changed during each of {_LOOKS} attempts to read them"
+        )
 
     @contextmanager
     def _leased(self, ports: frozenset[int], run: RunDirectory) -> Iterator[LeasedPorts]:

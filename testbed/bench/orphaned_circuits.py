@@ -56,7 +56,7 @@ class OrphanedCircuits(Crossbar):
         except NotKnown as error:
             if not self._is_alone:
                 raise UnsafeError(
-                    f"{self.name} cannot be asked which circuits it holds, and others may have "
+                    f"{self.name} has no read-back of its circuits, and others may have "
                     "used it since that run lost its lease",
                     hint="list what it is to hold in a file, set all of its cells with "
                     f"`{typed('switch', self.name, 'apply', 'wanted.yaml', '--force')}`, and give "

@@ -88,7 +88,7 @@ class Guard:
         if not self._lab.permits(kind, host):
             raise UsageError(
                 f"lab {self._lab.lab} does not permit {kind} on {host}",
-                hint="its file says what it permits, under `allow`",
+                hint="permit it under `allow` in the lab file, or choose another fault or host",
             )
         self.host(host)
 
@@ -97,7 +97,7 @@ class Guard:
         if means not in self._lab.fences(host):
             raise UsageError(
                 f"lab {self._lab.lab} does not permit a fence of {host} by {means}",
-                hint="its file says what it permits, under `fence`",
+                hint="permit it under `fence` in the lab file, or choose another fence or host",
             )
         self.host(host)
 
@@ -111,7 +111,7 @@ class Guard:
         Reported identities that are not leased yet are leased now.
         """
         if self._lease is None:
-            raise BusyError(f"nothing of {name} is leased", hint="this is a bug: lease first")
+            raise BusyError(f"nothing of {name} is leased", hint="this is a bug: report it")
         if not {*boxes} <= {resource.box for resource in self._lease.resources}:
             self.lease_reported_identities()
         for box in boxes:

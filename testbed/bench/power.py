@@ -75,9 +75,12 @@ class Power:
             unit.turn(outlet.outlet, True, deadline)
             is_on = unit.is_on(outlet.outlet, deadline)
         except (BusyError, LabError) as error:
-            raise UnsafeError(f"outlet {outlet} of {host} is still off: {error}") from error
+            raise UnsafeError(f"outlet {outlet} of {host} may still be off: {error}") from error
         if not is_on:
-            raise UnsafeError(f"outlet {outlet} of {host} still reads off", hint="look at the unit")
+            raise UnsafeError(
+                f"outlet {outlet} of {host} was turned on and still reads off",
+                hint="check the power unit",
+            )
         self._settle(host)
 
     def _settle(self, host: str) -> None:

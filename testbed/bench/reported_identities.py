@@ -30,7 +30,7 @@ class ReportedIdentities:
                     name,
                     f"is {other} under another name: both answer as {who}",
                     reply=str(who),
-                    hint="correct 'resource' of one of them in the lab file, or leave one out",
+                    hint="correct 'resource' of one of them in the lab file, or remove one",
                 )
 
     def host(self, name: str, hardware: Iterable[str]) -> None:

@@ -51,7 +51,8 @@ def server(target: str) -> Server:
     connection = fabric.Connection(target)
     if connection.gateway:
         raise LabError(
-            f"{target} is reached through another machine", hint=f"log in once: `ssh {target} true`"
+            f"{target} is reached through another machine, so only `ssh` can accept its key",
+            hint=f"log in once: `ssh {target} true`",
         )
     return Server(connection.host, connection.port, _known_hosts(connection))
 

@@ -78,8 +78,8 @@ class Verification:
             final = {i: word for i, word in bad.items() if word.startswith(FINAL)}
             if last or final:
                 ingress, word = next(iter((final or bad).items()))
-                raise InstrumentError(self._name, f"says of {ingress}→{moved[ingress]}: {word}")
-        raise AssertionError("there is always a last look")
+                raise InstrumentError(self._name, f"reports {ingress}→{moved[ingress]}: {word}")
+        raise AssertionError("unreachable: the last poll always returns or raises")
 
     def _lit(self, moved: State, gone: State, deadline: Deadline) -> float | None:
         """Compare the light that leaves with the light that enters, where both are measured."""
@@ -99,7 +99,7 @@ class Verification:
                 raise InstrumentError(
                     self._name, wrong[0], hint="look for dirt, a bent fibre or a mirror out of tune"
                 )
-        raise AssertionError("there is always a last look")
+        raise AssertionError("unreachable: the last poll always returns or raises")
 
     def _wrong(self, ingress: int, egress: int, moved: State, seen: Readings) -> str:
         """Return what is wrong with the light of one path, or an empty string."""

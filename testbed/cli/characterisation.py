@@ -44,7 +44,7 @@ def probe(
     set_: SetOption = [],  # noqa: B006 - typer wants it so
     results: ResultsOption = RESULTS,
 ) -> int:
-    """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
+    """Probe the behaviour of a real switch or its twin on spare ports; print its card."""
     found, file = named_lab(lab, twin, set_)
     if switch not in found.switches:
         hint = nearest(switch, list(found.switches))
@@ -85,7 +85,7 @@ def replay(
     set_: SetOption = [],  # noqa: B006 - typer wants it so
     json: JsonOption = False,
 ) -> int:
-    """Replay a transcript of a box to a twin, and print how far its answers agree."""
+    """Replay a transcript of an instrument to its twin, and print how far the answers agree."""
     from testbed.record.transcript import read_transcript
     from testbed.twin.replay import replay_to_far_end
 
@@ -94,7 +94,7 @@ def replay(
     name = rows[0].instrument if rows else ""
     if name not in found.switches:
         raise UsageError(
-            f"{transcript} holds nothing said to a switch of lab {found.lab}",
+            f"{transcript} records no exchange with a switch of lab {found.lab}",
             hint=f"its switches: {', '.join(found.switches) or 'none'}",
         )
     agreement = replay_to_far_end(found, name, rows)
@@ -107,23 +107,27 @@ def replay(
 
 
 def read_card(path: Path) -> Card:
-    """Return the card in a file; raise FileError for any other file."""
+    """Read the card in a file; raise FileError for any other file."""
     try:
         return Card.from_json(parse_json(read_file(path, MAX_BYTES, follow=True)))
     except JSONDecodeError as error:
-        raise FileError(f"{path}:{error.lineno}:{error.colno}", f"no JSON: {error.msg}") from None
+        raise FileError(f"{path}:{error.lineno}:{error.colno}", f"not JSON: {error.msg}") from None
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}", hint="check its path"
         ) from None
     except ValueError as error:
         raise FileError(
-            f"{path}:1:1", str(error), hint="the command twin probe makes one"
+            f"{path}:1:1", str(error), hint="make a card with the command twin probe"
         ) from None
 
 
 def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",") if part]
-    except ValueError:
-        raise UsageError(f"--ports {text!r} is not four numbers", hint="as in 5,6,21,22") from None
+    """Return the ports named with --ports: none, or two ingress and two egress ports."""
+    parts = [part for part in text.split(",") if part]
+    if len(parts) not in (0, 4) or not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(
+            f"--ports {text!r}: give two ingress and two egress port numbers",
+            hint="as in 5,6,21,22",
+        )
+    return [int(part) for part in parts]

@@ -31,7 +31,9 @@ Runs = Annotated[
 def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = False) -> int:
     """Compare runs with the first of them: metrics and settings; or compare two cards."""
     if len(runs) < 2:
-        raise UsageError("there is nothing to compare one run with", hint="name another one")
+        raise UsageError(
+            "compare needs at least two runs or cards, got one", hint="name another one"
+        )
     if any(is_file(name) for name in runs):
         return _compare_cards(runs, json=json)
     from testbed.report.compare import comparison_to_json, print_comparison
@@ -85,7 +87,9 @@ def _compare_cards(names: list[str], *, json: bool) -> int:
     from testbed.report.compare import print_drift
 
     if len(names) > 2:
-        raise UsageError("more than two characterisation cards cannot be compared")
+        raise UsageError(
+            f"compare takes two characterisation cards, got {len(names)}", hint="name two files"
+        )
     one, other = (read_card(Path(name)) for name in names)
     differences = list(drift(one, other))
     if json:

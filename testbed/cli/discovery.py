@@ -40,7 +40,7 @@ def discover(
         if not (path.startswith("/dev/") and Path(path).is_char_device()):
             raise UsageError(
                 f"{path} is not a serial device of this machine",
-                hint="testbed discover",
+                hint="list them with `testbed discover`",
             )
     found = ask(hosts, named, lambda text: print(text, file=sys.stderr))
     if json:

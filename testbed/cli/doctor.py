@@ -51,7 +51,7 @@ def doctor(
     is_named = lab or twin or os.environ.get(LAB_VARIABLE)
     if not is_named and (wiring or accept_host_keys):
         option = "--wiring" if wiring else "--accept-host-keys"
-        raise UsageError("no lab is named", hint=f"name it: testbed doctor rack {option}")
+        raise UsageError("no lab is given", hint=f"name it: testbed doctor rack {option}")
     if not is_named:
         from testbed.twin.doctor import examine_machine
 

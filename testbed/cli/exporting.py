@@ -58,7 +58,7 @@ def export(
 ) -> None:
     """Print every value and mark of every trial, one per row, as CSV; or write Parquet."""
     if csv_ and parquet:
-        raise UsageError("--csv and --parquet are two formats", hint="choose one")
+        raise UsageError("--csv and --parquet cannot be used together", hint="choose one")
     rows = [row for name in run for row in rows_of(find_run(results, name))]
     if parquet:
         write_parquet(rows, parquet)

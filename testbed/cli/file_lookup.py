@@ -45,7 +45,9 @@ def _here() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise UsageError("the working directory is gone", hint="go to one that is there") from None
+        raise UsageError(
+            "the working directory no longer exists", hint="change to an existing directory"
+        ) from None
 
 
 def found_file(name: str, of: str, besides: Path | None = None) -> Path:
@@ -132,7 +134,7 @@ def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | No
     if not name and (inside := os.environ.get(LAB_VARIABLE)):
         return Path(inside)
     if not name and not usual:
-        raise UsageError("no lab is named", hint="name one with --lab, or a twin with --twin")
+        raise UsageError("no lab is given", hint="name one with --lab, or a twin with --twin")
     return lab_file(name or usual, experiment)
 
 

@@ -100,7 +100,7 @@ def unlock(
 def _seconds(text: str) -> float:
     seconds = seconds_of("--for", text)
     if not 0 < seconds <= _LONGEST:
-        raise UsageError(f"--for: {text!r} is not a duration between 0 and 90 days")
+        raise UsageError(f"--for: {text!r} is not a duration above 0 s and up to 90 days")
     return seconds
 
 

@@ -57,7 +57,10 @@ def list_(
     if what == "runs":
         rows = wanted.rows(results)
     elif wanted != RunSelection():
-        raise UsageError(f"--experiment, --metric, --last and --best are for runs, not {what}")
+        raise UsageError(
+            f"--experiment, --metric, --last and --best select runs, not {what}",
+            hint="leave them out, or list runs",
+        )
     elif what in ("experiments", "labs"):
         rows = list(_files(what))
     else:
@@ -75,7 +78,9 @@ def _files(what: str) -> list[dict[str, Any]]:
     sort = EXPERIMENTS if what == "experiments" else LABS
     found = places(sort)
     if not found:
-        raise UsageError(f"there is not a directory {sort!r} here, above, or beside this code")
+        raise UsageError(
+            f"no directory {sort!r} in the working directory, above it, or beside the program"
+        )
     rows: list[dict[str, Any]] = []
     for path in sorted(found[0].glob("*.yaml")):
         try:
@@ -138,7 +143,7 @@ def _write_figures(summary: Summary, directory: RunDirectory) -> None:
     from testbed.report.figure_files import write_figures
 
     if why := directory.foreign():
-        raise UsageError(f"no figure is written: {why}")
+        raise UsageError(f"no figure was written to {directory.path}: {why}")
     folder = directory.inside("figures")
     files = write_figures(summary, list(read_events(directory.events)), folder)
     names = ", ".join(file.name for file in files)

@@ -88,7 +88,9 @@ def _directory(parent: Path) -> RunDirectory:
     try:
         (path / "logs").mkdir(parents=True)
     except OSError as error:
-        raise LabError(f"making {path} failed: {error.strerror}", hint="see --results") from error
+        raise LabError(
+            f"making {path} failed: {error.strerror}", hint="name another directory with --results"
+        ) from error
     return RunDirectory(path)
 
 

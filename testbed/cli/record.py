@@ -225,7 +225,7 @@ def report_damage(*directories: RunDirectory) -> Iterator[None]:
             raise
         names = " or ".join(str(directory.path) for directory in directories)
         raise UsageError(
-            f"the record in {names} is not as a run writes it: {_told(error)}",
+            f"the record in {names} is not in the format that runs write: {_told(error)}",
             hint="if `run` wrote it, and it was not changed since, report this as a bug",
         ) from error
 
@@ -243,7 +243,7 @@ def _overrides(directory: RunDirectory) -> list[str]:
     found = directory.read_json("run.json").get("overrides")
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
         raise UsageError(
-            f"{directory.path}/run.json does not say what was set with -S",
+            f"{directory.path}/run.json does not list the overrides set with -S",
             hint="is it the directory of a run?",
         )
     return found

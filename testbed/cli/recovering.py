@@ -127,8 +127,9 @@ def _chosen(
     if names and len(wanted) < len(found):
         (other, *_) = (dead for dead in found if dead not in wanted)
         raise UsageError(
-            f"{other.directory.id} ran on {other.lab_name or 'no lab'}, not in what was named",
-            hint="name it alone, by its directory",
+            f"{other.directory.id} ran on {other.lab_name or 'no lab'}, not on the lab or twin "
+            "that was named",
+            hint="name its directory, without a lab or a twin",
         )
     return wanted, unreadable
 
@@ -162,8 +163,7 @@ def _readable(
         try:
             if not is_directory(place.path):
                 raise UsageError(
-                    f"{place.id} died and left something changed, and its record {place.path} is "
-                    "not there",
+                    f"{place.id} died and left changes, and its record {place.path} is not there",
                     hint="name the directory that it was moved to with --results, or see to the "
                     "lab by hand and give back what `testbed who` shows with `unlock --force`",
                 )
@@ -253,7 +253,7 @@ def _write_off(dead: CrashedRun, tell: Subscriber) -> int:
 
     if not is_gone(dead.twin):
         raise LabError(
-            "the twin that it ran in is not among those that are up, but may be",
+            "the twin of this run was not found among the running twins of this user",
             hint="recover it on the machine, and as the user, that started the twin, with the same "
             "XDG_RUNTIME_DIR and TMPDIR",
         )

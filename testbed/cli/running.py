@@ -120,13 +120,13 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
     for arm in inputs.experiment.arms():
         for key in arm.lab_overrides:
             raise UsageError(
-                f"variant {arm.name} sets {key}, which only a twin can follow",
+                f"variant {arm.name} sets {key}, which has an effect on a twin only",
                 hint="run it with --twin",
             )
     for trial in inputs.plan.trials:
         for fault in trial.far_end_faults:
             raise UsageError(
-                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and "
+                f"variant {trial.arm} injects {fault.kind} into {fault.switch}, and "
                 "switch-* faults require a twin",
                 hint="run it with --twin",
             )
@@ -138,6 +138,6 @@ def _check_far_ends(plan: Plan) -> None:
         known = CurrentTwin().known_faults(fault.switch)
         if kind("faults", fault.kind).far_end not in known:
             raise UsageError(
-                f"the far end of {fault.switch} cannot do {fault.kind}",
-                hint=f"it knows: {', '.join(known)}",
+                f"the twin of {fault.switch} does not support the fault {fault.kind}",
+                hint=f"its far end supports: {', '.join(known)}",
             )

@@ -143,7 +143,10 @@ def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset
     if action in ("connect", "disconnect"):
         return parse_endpoint_pairs(lab, name, what)
     if len(what) != 1:
-        raise UsageError(f"{action} takes one file", hint="name a list of circuits, as wanted.yaml")
+        raise UsageError(
+            f"{action} needs one file, got {len(what)}",
+            hint="name a list of circuits, as wanted.yaml",
+        )
     return listed_circuits(lab, name, load_circuits(Path(what[0])))
 
 

@@ -217,8 +217,8 @@ def check_rate(lab: Lab) -> None:
     if made_with != lab.twin.rate:
         made, wanted = (RATE.format(rate) for rate in (made_with, lab.twin.rate))
         raise UsageError(
-            f"the lines of this twin carry {made}, and lab {lab.lab} says {wanted}",
-            hint=f"say so: -S 'lab.twin.rate={made}'; or start a twin with that of the lab",
+            f"the lines of this twin have the rate {made}, and lab {lab.lab} says {wanted}",
+            hint=f"add -S 'lab.twin.rate={made}', or start a twin with the rate of the lab",
         )
 
 

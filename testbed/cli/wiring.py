@@ -54,7 +54,10 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     else:
         print(f"{reason}; the record is {directory.path}")
     if left:
-        raise UnsafeError(f"not taken back: {'; '.join(left)}", hint="look at the switch")
+        raise UnsafeError(
+            f"the wiring check left changes: {'; '.join(left)}",
+            hint="check the circuits of the switch",
+        )
     return EXIT_FAILED if bad else EXIT_PASSED
 
 

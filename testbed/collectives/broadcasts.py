@@ -12,7 +12,7 @@ from testbed.collectives.schedule import Round, Schedule, Send
 def broadcast(ranks: int, root: int = 0) -> Schedule:
     """Return the broadcast of the whole buffer in ceil(log2 n) rounds (a binomial tree)."""
     if not 0 <= root < ranks:
-        raise ValueError(f"rank {root} is none of {ranks} to broadcast from")
+        raise ValueError(f"rank {root} cannot be the root of a broadcast among {ranks} ranks")
     order = [(root + rank) % ranks for rank in range(ranks)]
     return Schedule("broadcast", "broadcast", ranks, 1, spread(order, 1, 1), root=root)
 

@@ -34,7 +34,7 @@ class Links:
         """Refuse what no link is like."""
         for name in ("alpha", "beta", "reconfiguration", "credit"):
             if not _is_amount(value := getattr(self, name)):
-                raise ValueError(f"links must have a {name} from 0 on, not {value}")
+                raise ValueError(f"the {name} of links must be at least 0, not {value}")
 
     def seconds(self, size: float) -> float:
         """Return how long one message takes over a circuit."""
@@ -93,7 +93,7 @@ def critical_delay(schedule: Schedule, other: Schedule, size: int, links: Links)
     """
     straggler = schedule.straggler
     if straggler is None:
-        raise ValueError(f"{schedule.name} expects no straggler, so no delay is critical for it")
+        raise ValueError(f"{schedule.name} expects no straggler, so it has no critical delay")
     hidden, exposed = _parts(_timed(schedule, size, links), links, straggler)
     others_hidden, others_exposed = _parts(_timed(other, size, links), links, straggler)
     if hidden + exposed < others_hidden + others_exposed:
@@ -143,7 +143,7 @@ def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64
     if not len(step):
         raise ValueError(f"{schedule.name} has a round in which no rank sends anything")
     if size < 0:
-        raise ValueError(f"a buffer has 0 bytes or more, not {size}")
+        raise ValueError(f"a buffer must have at least 0 bytes, not {size}")
     of_a_rank = schedule.ranks if schedule.collective == "all-to-all" else schedule.chunks
     short, longer = divmod(size, of_a_rank)
 
@@ -160,7 +160,9 @@ def arrivals_of(schedule: Schedule, late: Mapping[int, float] | None) -> npt.NDA
     arrivals = np.zeros(schedule.ranks)
     for rank, delay in (late or {}).items():
         if not 0 <= rank < schedule.ranks:
-            raise ValueError(f"rank {rank} is none of {schedule.ranks}, so it cannot be late")
+            raise ValueError(
+                f"rank {rank} is not one of the {schedule.ranks} ranks, so it cannot be late"
+            )
         if not _is_amount(delay):
             raise ValueError(f"rank {rank} cannot be late by {delay} s")
         arrivals[rank] = delay

@@ -34,7 +34,7 @@ def groups_over(mesh: Mesh, dimensions: Collection[str]) -> tuple[Group, ...]:
     """
     ranks_of(mesh)
     if unknown := [name for name in dimensions if name not in mesh]:
-        raise ValueError(f"{unknown[0]!r} is none of the dimensions {', '.join(mesh)}")
+        raise ValueError(f"{unknown[0]!r} is not one of the dimensions {', '.join(mesh)}")
     found: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     fixed = [axis for axis, name in enumerate(mesh) if name not in dimensions]
     for rank, at in enumerate(product(*map(range, mesh.values()))):

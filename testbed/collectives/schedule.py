@@ -118,13 +118,13 @@ class Schedule:
     def __post_init__(self) -> None:
         """Refuse an unknown collective, no ranks, no chunks, and a rank out of range."""
         if self.collective not in get_args(Collective):
-            raise ValueError(f"{self.collective!r} is no collective")
+            raise ValueError(f"{self.collective!r} is not a known collective")
         for what, count in (("rank", self.ranks), ("chunk", self.chunks)):
             if not _is_whole(count) or count < 1:
                 raise ValueError(f"{self.name} must have at least 1 {what}, not {count!r}")
         for what, rank in (("straggler", self.straggler), ("root", self.root)):
             if rank is not None and not (_is_whole(rank) and 0 <= rank < self.ranks):
-                raise ValueError(f"the {what} {rank!r} is none of {self.ranks} ranks")
+                raise ValueError(f"the {what} {rank!r} is not one of the {self.ranks} ranks")
         if (self.root is None) == (self.collective == "broadcast"):
             raise ValueError(f"{self.collective} of {self.ranks} ranks with the root {self.root}")
 
@@ -187,7 +187,7 @@ def _send(row: Any, ranks: int, chunks: int) -> Send:
         inside = 0 <= chunk < chunk + count <= chunks
         if apart and inside and operation in get_args(Operation):
             return Send(source, destination, chunk, operation, count)
-    raise ValueError(f"{row!r} is no send among {ranks} ranks and {chunks} chunks")
+    raise ValueError(f"{row!r} is not a valid send among {ranks} ranks and {chunks} chunks")
 
 
 def _is_whole(value: object) -> bool:

@@ -44,7 +44,11 @@ def misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
     wrong |= (step.chunk < 0) | (step.count < 1) | (step.chunk + step.count > chunks)
     sends = list(step) if wrong.any() else []
     return [
-        Problem("shape", number, f"{sends[at]} is no send among {ranks} ranks and {chunks} chunks")
+        Problem(
+            "shape",
+            number,
+            f"{sends[at]} is not a valid send among {ranks} ranks and {chunks} chunks",
+        )
         for at in np.flatnonzero(wrong)
     ]
 

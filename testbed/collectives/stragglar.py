@@ -24,7 +24,7 @@ def stragglar(ranks: int, straggler: int | None = None) -> Schedule:
     power of two, a few more for other even numbers. The buffer is cut into n - 1 chunks.
     """
     if ranks < 2 or ranks % 2:
-        raise ValueError(f"StragglAR pairs its ranks, so {ranks} is no number of them; take a ring")
+        raise ValueError(f"StragglAR needs an even number of ranks, not {ranks}; use a ring")
     power_of_two = ranks & (ranks - 1) == 0
     gossip: Callable[[int], list[Round]] = gossip_of_power if power_of_two else gossip_by_matching
     rounds = (*around(range(ranks - 1), "reduce"), *gossip(ranks))
@@ -66,7 +66,7 @@ def _with_straggler(
     last = ranks - 1
     late = last if straggler is None else straggler
     if not 0 <= late < ranks:
-        raise ValueError(f"rank {late} is none of {ranks}")
+        raise ValueError(f"the straggler {late} is not one of the {ranks} ranks")
     names = np.arange(ranks, dtype=np.int32)
     names[[late, last]] = last, late
     if late != last:

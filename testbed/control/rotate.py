@@ -76,7 +76,7 @@ class Rotate:
     def __init__(self, job: str, slots: Sequence[TimeSlot], unit: Unit = "steps") -> None:
         """Take the table; raise ValueError when it is empty or a slot is held for too short."""
         if not slots:
-            raise ValueError("a rotation takes at least one time slot")
+            raise ValueError("a rotation needs at least one time slot")
         least, text = _LEAST[unit]
         for slot in slots:
             if not least <= slot.hold < math.inf:

@@ -46,7 +46,7 @@ class Timing:
         timing = cls(**value)
         n, ordered = timing.n, 0 <= timing.min <= timing.median <= timing.p95 <= timing.max
         if not (ordered and timing.max < math.inf and n >= 0):
-            raise ValueError(f"n, min, median, p95 and max cannot be {dict(value)}")
+            raise ValueError(f"n, min, median, p95 and max contradict each other: {dict(value)}")
         return timing
 
     @property
@@ -85,21 +85,26 @@ class Card:
     def from_json(cls, value: Mapping[str, Any]) -> Card:
         """Return the card in a file's content; raise ValueError for anything else."""
         if not isinstance(value, Mapping):
-            raise ValueError("it is no characterisation card: no object")
+            raise ValueError("it is not a characterisation card: expected a JSON object")
         try:
             fields = dict(value)
             if fields.pop("card") != FORMAT:
-                raise ValueError(f"its format is {value['card']}, not {FORMAT}")
+                raise ValueError(
+                    f"it has the card format {value['card']}; only format {FORMAT} can be read"
+                )
             timings = fields.get("timings", {}).items()
             fields["timings"] = {what: Timing.from_json(timing) for what, timing in timings}
             card = cls(**fields)
             told = (*card.identity.values(), *card.manners.values(), card.made, card.driver)
             if not all(isinstance(word, str) for word in told):
-                raise ValueError("it is no characterisation card: what it tells is no text")
+                raise ValueError(
+                    "it is not a characterisation card: identity, manners, made and driver must be "
+                    "text"
+                )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"it is no characterisation card: {error}") from None
+            raise ValueError(f"it is not a characterisation card: {error}") from None
         if card.label not in LABELS:
-            raise ValueError(f"its label {card.label!r} is none of {', '.join(LABELS)}")
+            raise ValueError(f"its label {card.label!r} is not one of {', '.join(LABELS)}")
         return card
 
 

@@ -109,15 +109,15 @@ def after(state: State, change: Change) -> dict[int, int]:
 def _check_wanted(wanted: State, ports: frozenset[int], can: Capabilities) -> None:
     outside = sorted((set(wanted) | set(wanted.values())) - ports)
     if outside:
-        raise ValueError(f"port {outside[0]} is not among the ports that may be touched")
+        raise ValueError(f"port {outside[0]} is not among the ports that may be changed")
     for ingress, egress in sorted(wanted.items()):
         if ingress not in can.ingress or egress not in can.egress:
             raise ValueError(
-                f"there is no path {ingress}→{egress}: light enters at {spans(can.ingress)} and "
-                f"leaves at {spans(can.egress)}"
+                f"cannot connect {ingress}→{egress}: ingress ports are {spans(can.ingress)}, "
+                f"egress ports are {spans(can.egress)}"
             )
     if len(set(wanted.values())) != len(wanted):
-        raise ValueError("two ingress ports are wanted on one egress port")
+        raise ValueError("two ingress ports are to be connected to one egress port")
     if can.has_one_side:
         _check_one_side(wanted)
 
@@ -125,10 +125,10 @@ def _check_wanted(wanted: State, ports: frozenset[int], can: Capabilities) -> No
 def _check_one_side(wanted: State) -> None:
     """Check what ports that can be both ends of a cross-connect add to what can go wrong."""
     if twice := sorted(wanted.keys() & set(wanted.values())):
-        raise ValueError(f"port {twice[0]} is wanted in two cross-connects")
+        raise ValueError(f"port {twice[0]} is to be used in two cross-connects")
     for one, other in wanted.items():
         if one > other:
-            raise ValueError(f"{one}→{other}: of a switch with one side the lower port comes first")
+            raise ValueError(f"{one}→{other}: on a one-sided switch the lower port must come first")
 
 
 def _port_by_port(state: State, wanted: State, ours: State) -> Change:

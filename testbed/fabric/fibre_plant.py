@@ -144,7 +144,7 @@ def _port(end: End, ports: RankPorts) -> HostPort:
     """Return the host port of a rank's port."""
     rank, number = end
     if not 0 <= rank < len(ports):
-        raise ValueError(f"there are {len(ports)} ranks, and rank {rank} is none of them")
+        raise ValueError(f"there is no rank {rank} among the {len(ports)} ranks")
     if not 0 <= number < len(ports[rank]):
         raise ValueError(f"rank {rank} has {len(ports[rank])} fabric ports, and no port {number}")
     return ports[rank][number]

@@ -124,7 +124,7 @@ class FibreSearch:
         fibres = self._wiring[port]
         if not self._proved(port):
             text = f"no port that {fibres.tx.switch} could join it to is certain to be in place"
-            return PortFinding(port, "dark", f"{text}: nothing can be said of this one")
+            return PortFinding(port, "dark", f"{text}: this port cannot be tested")
         text = f"no light to or from {fibres.tx} and {fibres.rx}: unplugged, broken or elsewhere"
         return PortFinding(port, "dark", text)
 

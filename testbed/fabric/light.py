@@ -17,13 +17,13 @@ from testbed.fabric.reading import NOT_MEASURED, Light, Reading, Readings
 class LightRefused(ValueError):
     """A change could give a receiver too much light, or none to one that needs it."""
 
-    def __init__(self, port: int, reason: str, *, source: int = 0, settles: str = "") -> None:
+    def __init__(self, port: int, reason: str, *, source: int = 0, hint: str = "") -> None:
         super().__init__(f"port {port} {reason}")
         self.port = port
         """The port of the receiver."""
         self.source = source
         """The port of a source that is not known well enough; 0 where none is."""
-        self.settles = settles
+        self.hint = hint
         """What to do about that source, so that it is known."""
 
 
@@ -109,7 +109,7 @@ class LightLimits:
         lit = (Light.MEASURED, Light.NOT_MEASURED)  # what no monitor sees may be lit
         has = {port for i, port in _paths(after) if _reading(i, readings) in lit}
         for egress in sorted(self.keep_alive & had - has):
-            raise LightRefused(egress, "is to be kept alight and would go dark")
+            raise LightRefused(egress, "is listed in keep_alive and would go dark")
 
     def overloads(self, state: State, readings: Readings, can: Capabilities) -> Iterator[Overload]:
         """Yield the receivers whose measured power is over the limit by more than the error."""
@@ -125,9 +125,9 @@ class LightLimits:
     ) -> None:
         limit = f"withstands {self.max_dbm[egress]:g} dBm"
         if (level := self._most(ingress, reading, can, returns)) is None:
-            what, settles = _UNKNOWN[reading.light]
+            why, hint = _WHY_UNKNOWN[reading.light]
             raise LightRefused(
-                egress, f"{limit} and {what.format(ingress)}", source=ingress, settles=settles
+                egress, f"{limit} and {why.format(ingress)}", source=ingress, hint=hint
             )
         if level > self.max_dbm[egress]:
             told = f"{reading} measured" if reading.dbm is not None else "as the lab file says"
@@ -148,7 +148,7 @@ class LightLimits:
 
 NO_LIMITS = LightLimits()
 
-_UNKNOWN = {
+_WHY_UNKNOWN = {
     Light.DARK: (
         "the source at port {} is dark: how strong it will be is not known",
         "let it send, so that it is measured, or write its `launch` in the lab file",
@@ -159,7 +159,7 @@ _UNKNOWN = {
     ),
     Light.NOT_MEASURED: (
         "what enters at port {} is not measured",
-        "lead it to a port that has a monitor; a `launch` that no monitor can check does not do",
+        "use a port that has a monitor; a `launch` that no monitor can check does not suffice",
     ),
 }
 """Why the strength of light is not known, and what to do so that it is."""

@@ -22,7 +22,7 @@ def round_robin(n: int) -> tuple[Matching, ...]:
     chords, and only the chord of port n - 1 crosses others. Raise ValueError unless n is even.
     """
     if n < 2 or n % 2:
-        raise ValueError(f"{n} ports cannot all meet in pairs: an even number can")
+        raise ValueError(f"matchings of all pairs need an even number of ports, not {n}")
     last = n - 1
     return tuple(
         (_ordered(r, last), *(_ordered((r + k) % last, (r - k) % last) for k in range(1, n // 2)))

@@ -201,10 +201,10 @@ def with_ports(
         raise ValueError("the ports of a mesh are all reciprocal or none is")
     named = [*(bidi or [*ingress, *egress])]
     if len(set(named)) != len(named) or not (bidi or (ingress and egress)):
-        raise ValueError("a mesh needs ports of both sides, each of them once")
+        raise ValueError("a mesh needs ingress and egress ports, each named once")
     rim = mesh.rim
     if not 0 <= min(named) <= max(named) < len(rim):
-        raise ValueError(f"its external ports are 0 to {len(rim) - 1}")
+        raise ValueError(f"the external ports of this mesh are numbered 0 to {len(rim) - 1}")
     sides = [tuple(rim[n] for n in side) for side in (bidi or ingress, bidi or egress)]
     return replace(mesh, ingress=sides[0], egress=sides[1], setting=None)
 

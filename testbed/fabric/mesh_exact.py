@@ -62,14 +62,14 @@ def solve(
     tracing light. Raise ValueError for a demand with several goals.
     """
     if any(len(demand.goals) != 1 for demand in demands.values()):
-        raise ValueError("a demand of the integer program has one goal")
+        raise ValueError("each demand of the integer program must have exactly one goal")
     program = _Program(graph, demands, known, objective)
     if program.impossible:
         return Proof("infeasible", None, math.inf, math.inf)
     found = program.run(seconds)
     status = _ENDED.get(found.status)
     if status is None:
-        raise ArithmeticError(f"the solver gave up: {found.message}")
+        raise ArithmeticError(f"the solver (HiGHS) failed: {found.message}")
     if status == "infeasible":
         return Proof("infeasible", None, math.inf, math.inf)
     routes = known if found.x is None else program.routes(found.x)

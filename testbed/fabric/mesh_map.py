@@ -32,7 +32,7 @@ def from_json(value: Any) -> Mesh:
     Raise ValueError with the mistake for an invalid map.
     """
     if not isinstance(value, Mapping) or value.get("cell_map") != FORMAT:
-        raise ValueError(f"it is no map of cells of format {FORMAT}")
+        raise ValueError(f"it is not a map of cells of format {FORMAT}")
     _check_keys(value, _KEYS, "a map of cells")
     entries = value.get("cells")
     if not isinstance(entries, list) or not entries:
@@ -93,7 +93,7 @@ def _losses(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[float, float], 
     known = [entry for entry in entries if "loss" in entry]
     if known and len(known) < len(entries):
         missing = next(entry["cell"] for entry in entries if "loss" not in entry)
-        raise ValueError(f"cell {missing} has no loss, as others have")
+        raise ValueError(f"cell {missing} lacks a loss, which other cells have")
     return tuple(_loss(entry) for entry in known)
 
 
@@ -101,7 +101,7 @@ def _loss(entry: Mapping[str, Any]) -> tuple[float, float]:
     loss = entry["loss"]
     if not isinstance(loss, list) or len(loss) != 2 or not all(map(_is_loss, loss)):
         raise ValueError(
-            f"cell {entry['cell']} has a loss in bar and in cross, in dB from 0 to 100"
+            f"cell {entry['cell']} must have a loss for bar and one for cross, in dB from 0 to 100"
         )
     return float(loss[0]), float(loss[1])
 

@@ -66,11 +66,12 @@ def _check(mesh: Mesh, wanted: Mapping[int, int]) -> None:
     for ingress, egress in wanted.items():
         least = ingress if mesh.reciprocal else inputs
         if not 1 <= ingress <= inputs or not least < egress <= len(mesh.ports):
-            raise ValueError(f"there is no path {ingress}→{egress}")
+            ports = f"ingress ports are 1-{inputs}, egress ports are {least + 1}-{len(mesh.ports)}"
+            raise ValueError(f"cannot connect {ingress}→{egress}: {ports}")
     if len(set(wanted.values())) != len(wanted):
-        raise ValueError("two ingress ports are wanted on one egress port")
+        raise ValueError("two ingress ports are to be connected to one egress port")
     if mesh.reciprocal and (twice := sorted(wanted.keys() & set(wanted.values()))):
-        raise ValueError(f"port {twice[0]} is wanted in two circuits")
+        raise ValueError(f"port {twice[0]} is to be used in two circuits")
 
 
 def _kept(mesh: Mesh, wanted: Mapping[int, int]) -> dict[int, Path]:

@@ -95,19 +95,21 @@ class MeshSwitch:
         Raise ValueError with the mistake for an invalid file.
         """
         if not isinstance(value, Mapping) or value.get("mesh_switch") != FORMAT:
-            raise ValueError(f"it is no precomputed mesh configuration of format {FORMAT}")
+            raise ValueError(f"it is not a precomputed mesh configuration of format {FORMAT}")
         if set(value) != _KEYS:
             raise ValueError(
                 f"a precomputed mesh configuration has the keys {', '.join(sorted(_KEYS))}"
             )
         content = {key: value[key] for key in value if key != "sha256"}
         if value["sha256"] != digest(content):
-            raise ValueError(f"its content has the hash {digest(content)}, not the one it states")
+            raise ValueError(
+                f"the hash of its content, {digest(content)}, differs from the stated one"
+            )
         mesh = mesh_map.from_json(value["mesh"])
         if not mesh.ports:
             raise ValueError("its mesh uses no ports")
         if not isinstance(value["matchings"], list):
-            raise ValueError("its matchings are no list")
+            raise ValueError("its matchings are not a list")
         matchings = tuple(_matching(mesh, one) for one in value["matchings"])
         tracer = Tracer(mesh.cells)
         for number, one in enumerate(matchings):
@@ -123,18 +125,20 @@ def digest(content: Mapping[str, Any]) -> str:
 
 def _matching(mesh: Mesh, value: Any) -> SetMatching:
     if not isinstance(value, Mapping) or set(value) != {"circuits", "cells"}:
-        raise ValueError("a matching has circuits and cells")
+        raise ValueError("a matching must have the keys circuits and cells")
     letters, pairs = value["cells"], value["circuits"]
     known = {gate.value: gate for gate in Gate}
     if not isinstance(letters, str) or not set(letters) <= known.keys():
         raise ValueError("the cells of a matching are a text of '=' and 'x'")
     if len(letters) != len(mesh.cells):
-        raise ValueError(f"the mesh has {len(mesh.cells)} cells, a matching sets {len(letters)}")
+        raise ValueError(
+            f"the mesh has {len(mesh.cells)} cells, but a matching sets {len(letters)}"
+        )
     if not isinstance(pairs, list) or not all(_is_pair(mesh, pair) for pair in pairs):
         raise ValueError("the circuits of a matching are pairs of ports of the mesh")
     circuits: dict[int, int] = dict(pairs)
     if len(circuits) < len(pairs):
-        raise ValueError("a matching has each port once")
+        raise ValueError("a matching must use each port at most once")
     return SetMatching(circuits, tuple(known[letter] for letter in letters))
 
 

@@ -29,9 +29,11 @@ class Reading:
 
     def __post_init__(self) -> None:
         if (self.light is Light.MEASURED) is not (self.dbm is not None):
-            raise ValueError(f"light that is {self.light} cannot have a level of {self.dbm}")
+            raise ValueError(
+                f"a light reading that is {self.light} cannot have a level of {self.dbm}"
+            )
         if self.dbm is not None and not math.isfinite(self.dbm):
-            raise ValueError(f"{self.dbm} is no level of light")
+            raise ValueError(f"{self.dbm} is not a finite level in dBm")
 
     def __str__(self) -> str:
         return str(self.light) if self.dbm is None else f"{self.dbm:.1f} dBm"

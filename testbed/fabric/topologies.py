@@ -46,8 +46,8 @@ class Ring:
         if ports < needed:
             raise ValueError(
                 f"a ring of {ranks} ranks with {_count(self.fibres, 'fibre')} to each neighbour "
-                f"takes {_count(needed, 'port')} a rank, not {ports}: with fewer, only a matching "
-                "per round can join them"
+                f"takes {_count(needed, 'port')} on each rank, not {ports}: with fewer, only a "
+                "matching per round can join them"
             )
         return (frozenset(_torus_links((ranks,), self.fibres, ports)),)
 
@@ -188,7 +188,7 @@ class TimeSlots:
         """Return the links of each time slot as a matching."""
         _check_positive(ranks=ranks)
         if not self.slots:
-            raise ValueError("a table of time slots has at least one slot")
+            raise ValueError("a table of time slots must have at least one slot")
         found = []
         for number, pairs in enumerate(self.slots):
             try:
@@ -238,7 +238,7 @@ def _check_positive(**counts: int) -> None:
 
 def _check_ports(what: str, needed: int, ports: int) -> None:
     if ports < needed:
-        raise ValueError(f"{what} takes {_count(needed, 'port')} a rank, not {ports}")
+        raise ValueError(f"{what} takes {_count(needed, 'port')} on each rank, not {ports}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,7 +18,7 @@ class AttenuateOptions:
 
     def __post_init__(self) -> None:
         if self.loss <= 0:
-            raise ValueError("a loss must be above 0 dB")
+            raise ValueError("`loss` must be above 0 dB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,14 @@ class StragglerOptions:
     def __post_init__(self) -> None:
         """Refuse a dose of nothing."""
         if (self.how == "sleep") != (self.delay > 0):
-            raise ValueError(f"how: {self.how} and a delay of {self.delay:g} s do not go together")
+            raise ValueError(
+                f"`delay` must be above 0 with `how: sleep` and absent otherwise, got how: "
+                f"{self.how} and {self.delay:g} s"
+            )
         if not (0 < self.share < 1):
-            raise ValueError("a share must be above 0 % and below 100 %")
+            raise ValueError("`share` must be above 0 % and below 100 %")
         if not (0.01 <= self.period <= 10):
-            raise ValueError("a period must be 10 ms at least and 10 s at most")
+            raise ValueError("`period` must be at least 10 ms and at most 10 s")
 
     @property
     def dose(self) -> float:

@@ -64,7 +64,11 @@ def _signal(bench: Bench, victim: Victim, name: str, wanted: str, deadline: Dead
     stopped = host.signal_rank(victim.slot, name, deadline, watched=wanted)
     note = f"SIG{name} to rank {victim.rank} on {victim.host}, then state {stopped.state}"
     if stopped.state not in wanted:
-        raise HostError(victim.host, f"a signal did nothing: {note}", hint="look at the process")
+        raise HostError(
+            victim.host,
+            f"the signal had no effect on the process: {note}",
+            hint="check the process on the host",
+        )
     injected = Injected(stopped.sent, stopped.done, clock=victim.host, note=note)
     try:
         seen, state = host.witness(victim.slot, deadline.within(_WITNESS_LIMIT))

@@ -34,7 +34,9 @@ class Collective(Job):
         """Return the job for a circuit switch, with two ports per host."""
         if self._options.libraries:
             library = self._options.libraries[0]
-            raise ValueError(f"{library} connects everybody at once, which takes a packet switch")
+            raise ValueError(
+                f"{library} connects every rank to all others, which needs a packet switch"
+            )
         return CircuitCollective(self._options, self._schedules)
 
     def for_rank(self) -> Mapping[str, Any]:

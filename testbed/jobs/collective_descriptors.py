@@ -44,9 +44,10 @@ class CollectiveOptions:
         check_list("algorithms", self.algorithms)
         check_pairs(self.ranks, *self.algorithms)
         if self.straggler is not None and not 0 <= self.straggler < self.ranks:
-            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
+            ranks = f"the ranks are 0 to {self.ranks - 1}"
+            raise ValueError(f"the straggler {self.straggler} is not a rank: {ranks}")
         if len(self.libraries) > 1:
-            raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
+            raise ValueError("a job can use only one of the libraries gloo and nccl")
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics that its trials measure, on circuits or on a packet switch."""

@@ -77,7 +77,8 @@ class TrainOptions:
         if self.collective not in ("direct", "stragglar"):
             raise ValueError(f"{self.collective} takes no straggler; direct and stragglar do")
         if not 0 <= self.straggler < self.ranks:
-            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
+            ranks = f"the ranks are 0 to {self.ranks - 1}"
+            raise ValueError(f"the straggler {self.straggler} is not a rank: {ranks}")
 
 
 @dataclass(frozen=True, slots=True)

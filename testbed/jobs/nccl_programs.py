@@ -111,8 +111,8 @@ def _check_paths(hosts: Sequence[Host]) -> None:
     environments = [host.environment for host in hosts]
     if any(one != environments[0] for one in environments):
         raise ValueError(
-            "its hosts have different environments, and a launcher hands on only the first one's; "
-            "give their ports the same `rdma` names and the hosts the same `env`"
+            "its hosts have different environments, and a launcher passes on only that "
+            "of the first host; give their ports the same `rdma` names and the hosts the same `env`"
         )
     if all(port.rdma for host in hosts for port in host.ports.values()):
         return

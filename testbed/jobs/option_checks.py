@@ -18,7 +18,7 @@ def check_counts(options: Any, *names: str, least: int = 1) -> None:
 def check_list(name: str, items: Sequence[str]) -> None:
     """Raise ValueError for a list that is empty or has an item twice."""
     if not items:
-        raise ValueError(f"{name} must name at least one")
+        raise ValueError(f"{name} must have at least one entry")
     for index, item in enumerate(items):
         if item in items[:index]:
             raise ValueError(f"{item} is listed twice")

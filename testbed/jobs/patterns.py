@@ -58,7 +58,7 @@ def _search(patterns: Mapping[str, str], lines: Sequence[str]) -> dict[str, list
     if len(found) < len(patterns):
         name = next((a["begins"] for a in reversed(answers) if "begins" in a), min(patterns))
         raise LabError(
-            f"the pattern of metric {name!r} did not come to an end in {SECONDS} s",
+            f"the pattern of metric {name!r} did not end within {SECONDS} s",
             hint="write it without one repetition inside another, as (a+)+",
         )
     return found
@@ -68,7 +68,7 @@ def _number(name: str, text: str | None) -> float:
     value = float(text) if text is not None and _NUMBER.fullmatch(text) else math.inf
     if not math.isfinite(value):
         raise LabError(
-            f"the pattern of metric {name!r} caught {text!r:.40}, which is not a number",
+            f"the pattern of metric {name!r} matched {text!r:.40}, which is not a number",
             hint="put its group around the number alone",
         )
     return value

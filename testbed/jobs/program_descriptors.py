@@ -158,11 +158,11 @@ class NcclTestsOptions:
 def _check_program(options: CommandOptions | TorchrunOptions, command: tuple[str, ...]) -> None:
     check_counts(options, "ranks")
     if not command or not command[0]:
-        raise ValueError("there is no program to run")
+        raise ValueError("the command names no program")
     if any("\0" in word for word in command):
-        raise ValueError("an argument of a program cannot hold a NUL")
+        raise ValueError("an argument of a program must not contain a NUL character")
     if len(options.metrics) > MOST_METRICS:
-        raise ValueError(f"{len(options.metrics)} metrics are more than {MOST_METRICS}")
+        raise ValueError(f"expected at most {MOST_METRICS} metrics, got {len(options.metrics)}")
     for name in options.metrics:
         if not _METRIC.fullmatch(name):
             raise ValueError(f"{name!r} is not a name for a metric, such as 'throughput'")

@@ -152,7 +152,7 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
     baselines: Any = found.get("baselines") if isinstance(found, dict) else None
     if not _are_baselines(baselines) or found.get("format") != FORMAT:
         what = f"{file} holds no baselines of format {FORMAT}"
-        raise UsageError(what, hint="move it away; the next figures make a new one")
+        raise UsageError(what, hint="move it away; the next nightly run writes a new one")
     return dict(baselines)
 
 

@@ -50,14 +50,18 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
                 return checked(torus, state, found)
     except GivenUp:
         return _solved(torus, graph, state)
-    return Refusal("no free servers have room for the bundles between them", proved=True)
+    return Refusal(
+        "no free servers have enough free fibres between them for the bundles", proved=True
+    )
 
 
 def _solved(torus: Torus, graph: SlotGraph, state: Occupancy) -> Slice | Refusal:
     place, proved = solve(torus, graph, state)
     if place is not None:
         return checked(torus, state, place)
-    return Refusal("no place was found with room for the bundles between servers", proved)
+    return Refusal(
+        "no place was found with enough free fibres for the bundles between servers", proved
+    )
 
 
 def _impossible(torus: Torus, graph: SlotGraph, state: Occupancy) -> str | None:

@@ -90,7 +90,7 @@ def replace_chip(
     the slice does not have the chip.
     """
     if failed not in wiring.chips:
-        raise ValueError(f"chip {failed} is none of the slice")
+        raise ValueError(f"chip {failed} is not in the slice")
     place = wiring.chips.index(failed)
     peers = [b if a == place else a for a, b in _linked(torus, wiring.shape) if place in (a, b)]
     peers *= torus.fibres

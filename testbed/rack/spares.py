@@ -12,7 +12,9 @@ from collections.abc import Sequence
 def outage(active: float, repair: float) -> float:
     """Return the probability that a group is down: repair time / (active time + repair time)."""
     if active < 0 or repair < 0 or active + repair == 0:
-        raise ValueError(f"{active} active and {repair} under repair are no times")
+        raise ValueError(
+            f"active time {active} and repair time {repair} must be at least 0, and one above 0"
+        )
     return repair / (active + repair)
 
 

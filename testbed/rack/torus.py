@@ -35,7 +35,7 @@ class Torus:
 
     def __post_init__(self) -> None:
         if min(*self.chips, *self.server, self.fibres) < 1:
-            raise ValueError("a rack has at least one chip, one server and one fibre")
+            raise ValueError("a rack must have at least one chip, one server and one fibre")
         if any(chips % part for chips, part in zip(self.chips, self.server, strict=True)):
             raise ValueError(f"servers of {text(self.server)} do not fill {text(self.chips)} chips")
 
@@ -88,7 +88,7 @@ def slot_graph(torus: Torus, shape: Shape) -> SlotGraph:
     """
     fits = all(0 < s <= c for s, c in zip(shape, torus.chips, strict=True))
     if not fits or any(s % part for s, part in zip(shape, torus.server, strict=True)):
-        raise ValueError(f"a slice of {text(shape)} chips is no block of whole servers")
+        raise ValueError(f"a slice of {text(shape)} chips is not a block of whole servers")
     a, b, c = _quotient(shape, torus.server)
     return SlotGraph(shape, a * b * c, _joined(torus, shape))
 

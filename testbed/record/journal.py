@@ -49,14 +49,15 @@ class Journal:
             file = io.TextIOWrapper(open_file(path, MAX_LOG, "ab"), encoding="utf-8")
         except OSError as error:
             raise LabError(
-                f"opening {path} failed: {error.strerror}", hint="may this user write there?"
+                f"opening {path} failed: {error.strerror}",
+                hint="check that this user may write there",
             ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
             raise BusyError(
-                f"run {path.parent.name} is still going, or being recovered",
+                f"run {path.parent.name} is still running, or being recovered",
                 hint="end it with Ctrl-C, or wait for it",
             ) from None
         try:
@@ -140,8 +141,8 @@ def _read(path: Path) -> dict[int, Entry]:
     for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
         if broken:  # it was not the last line
             raise UnsafeError(
-                f"{path}:{number - 1}: {broken[:80]!r} is no entry of an undo journal",
-                hint="find out by hand what is still to be taken back",
+                f"{path}:{number - 1}: {broken[:80]!r} is not an entry of an undo journal",
+                hint="check the devices of the lab by hand for changes that are not undone",
             )
         try:
             _take(parse_json(line), entries)

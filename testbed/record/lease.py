@@ -86,7 +86,7 @@ class Lease:
         if missing:
             raise BusyError(
                 f"{Resource(box, missing[0])} is not leased by this run",
-                hint="this is a bug of the plan: it moves what it did not ask for",
+                hint="this is a bug: the plan uses what it did not lease; report it",
             )
         if self._is_notified() or self._age() > _SAFE_AGE:
             self._renew()

@@ -134,7 +134,7 @@ class FileStore:
         except (sqlite3.Error, OSError) as error:
             raise LabError(
                 f"the leases in {self._path} cannot be used: {error}",
-                hint="may this user write there, and is there space?",
+                hint="check that this user may write there, and that the disk has space",
             ) from error
 
     def _make(self) -> None:
@@ -214,7 +214,7 @@ class PostgresStore:
             raise LabError(
                 f"the leases on {_named(self._url)} cannot be used: "
                 f"{late if deadline.passed else str(error).strip()}",
-                hint="is the server up, and may this user log in and make tables?",
+                hint="check that the server is up, and that this user may log in and create tables",
             ) from error
 
 

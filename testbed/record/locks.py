@@ -61,7 +61,7 @@ def _open_shared_file(path: Path) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is no regular file")
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 class LivenessLock:
@@ -79,7 +79,8 @@ class LivenessLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise LabError(
-                f"making {path} failed: {error.strerror}", hint="may this user write there?"
+                f"making {path} failed: {error.strerror}",
+                hint="check that this user may write there",
             ) from error
         self._path = path
 
@@ -151,7 +152,7 @@ class InstrumentLock:
         except OSError as error:
             raise LabError(
                 f"locking {instrument} with {self._path} failed: {error.strerror}",
-                hint="may this user write there, and is it a file?",
+                hint="check that it is a file, and that this user may write it",
             ) from error
         owner = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "since": utc()}
         os.ftruncate(self._descriptor, 0)

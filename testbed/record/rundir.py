@@ -115,11 +115,12 @@ class RunDirectory:
         try:
             value = parse_json(read_file(self.path / name, _LARGEST))
             if not isinstance(value, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"{self.path} holds no readable {name}: {why}", hint="is it a run directory?"
+                f"{self.path} holds no readable {name}: {why}",
+                hint="check that it is a run directory",
             ) from error
         return value
 
@@ -131,7 +132,7 @@ class RunDirectory:
         path = self.path / name
         if path.is_symlink():
             raise UsageError(
-                f"{path} is a link, and none is followed in the record of a run",
+                f"{path} is a link, and links are not followed in the record of a run",
                 hint="put the file itself in its place",
             )
         return path
@@ -167,7 +168,9 @@ def runs(results: Path) -> Iterator[RunDirectory]:
         return
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"reading {results} failed: {why}", hint="see --results") from None
+        raise UsageError(
+            f"reading {results} failed: {why}", hint="name another directory with --results"
+        ) from None
     for path in found:
         if is_directory(path) and not path.is_symlink() and _NAME.fullmatch(path.name):
             yield RunDirectory(path)

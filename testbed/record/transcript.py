@@ -46,11 +46,11 @@ def _row(line: bytes, where: str) -> TranscriptRow:
     try:
         row = parse_json(line)
         if not all(isinstance(row[name], str) for name in ("instrument", "direction", "data")):
-            raise ValueError("who said what is no text")
+            raise ValueError("its direction or its data is not text")
         data = row["data"].encode("latin-1")
         return TranscriptRow(float(row["mono"]), row["instrument"], row["direction"], data)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise FileError(where, f"no row of a transcript: {error}") from None
+        raise FileError(where, f"it is not a row of a transcript: {error}") from None
 
 
 class Transcript:

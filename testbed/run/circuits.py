@@ -132,7 +132,7 @@ def make_circuits(
     for verdict in verify_links(bench, wanted if verify is None else verify, log, change):
         if not verdict.good:
             raise LabError(
-                f"{verdict.circuit} reads back but {verdict.detail}",
+                f"the switches report {verdict.circuit} as connected, but {verdict.detail}",
                 hint="check its fibres, and that no other program moves this switch",
             )
 

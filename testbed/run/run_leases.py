@@ -102,7 +102,7 @@ class RunLeases:
             self._lease.abandon()
             kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
             raise UnsafeError(
-                f"the leases stay, for not all was taken back: {kinds}",
+                f"the leases stay, because these changes were not taken back: {kinds}",
                 hint=f"type: {typed('recover', str(self.run.path))}",
             )
         self._lease.release()

@@ -49,8 +49,9 @@ class TwinSettings:
         found = self._twin.tuning()
         if any(wanted["settle"].keys() != found["settle"].keys() for wanted in all_wanted):
             raise LabError(
-                f"the twin has other switches than the lab file: {', '.join(found['settle'])}",
-                hint="it was started before the file was changed: take it down and up again",
+                f"the twin has the switches {', '.join(found['settle']) or 'none'}, and the lab "
+                "file has others",
+                hint="take the twin down and up again, so that it follows the file",
             )
         self._may_change = any(wanted != found for wanted in all_wanted)
         return SETTINGS if self._may_change else replace(SETTINGS, part=run)
@@ -70,7 +71,7 @@ class TwinSettings:
         if not self._may_change:
             raise BusyError(
                 f"the settings of the twin were changed by another program: {dict(found)}",
-                hint="find out who else uses this twin",
+                hint="find the other program that uses this twin",
             )
         if not self._has_undo:
             entry = Undo("tuning", {"settings": found})

@@ -77,7 +77,10 @@ class WiringCheck:
         self._stopped = True
         wait([running], deadline.left)
         if not running.done():
-            raise UnsafeError("the circuit that was lit is not down yet", hint="look at the switch")
+            raise UnsafeError(
+                "the last circuit of the wiring check was not removed in time",
+                hint="check the circuits of the switch",
+            )
         if isinstance(error := running.exception(), UnsafeError):
             raise error
 
@@ -204,7 +207,7 @@ def _unsafe(problem: Exception, left: list[str]) -> TestbedError:
     if isinstance(problem, Interrupted):
         problem.hint = words
         return problem
-    return UnsafeError(f"{problem}; {words}", hint="look at the switch")
+    return UnsafeError(f"{problem}; {words}", hint="check the circuits of the switch")
 
 
 def _checked(

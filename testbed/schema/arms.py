@@ -27,7 +27,7 @@ ArmKey = Annotated[
     str,
     spelling(
         r"(faults|jobs|limits|needs|policy|lab\.switches|lab\.twin)(\..+)?",
-        "what an arm may set: faults, jobs, limits, needs, policy, lab.switches or lab.twin",
+        "a key that an arm may set: faults, jobs, limits, needs, policy, lab.switches or lab.twin",
     ),
 ]
 """The rest of the experiment is one for all arms; the rest of the lab is what stands there, and
@@ -81,8 +81,9 @@ def _problems(
         message = f"this makes {arms} arms, and there may be at most {MAX_ARMS}"
         yield Problem(where, message, at_key=True)
     elif values > MAX_ARM_VALUES:
-        message = f"this makes {arms} arms of {size} values each, which is too much to go through"
-        yield Problem(where, message, at_key=True)
+        message = f"{arms} arms of {size} values take {values} values to check"
+        message += f", and there may be at most {MAX_ARM_VALUES}"
+        yield Problem(where, message, "write several experiments", at_key=True)
     else:
         yield from _naming_problems(matrix)
 
@@ -92,7 +93,8 @@ def _naming_problems(matrix: Mapping[str, tuple[Any, ...]]) -> Iterator[Problem]
         len(key) + max(len(_text(value)) for value in values) for key, values in matrix.items()
     )
     if longest > MAX_ARM_NAME:
-        message = f"the values make names of arms with more than {MAX_ARM_NAME} characters"
+        message = f"keys and values take {longest} characters of the longest arm's name"
+        message += f", and may take at most {MAX_ARM_NAME}"
         hint = "name each arm under 'variants' instead"
         yield Problem(("matrix",), message, hint, at_key=True)
     for key, values in matrix.items():

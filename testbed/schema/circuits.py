@@ -14,8 +14,8 @@ def _ends(text: str) -> tuple[str, str]:
     words = text.split()
     if len(words) != 2:
         raise ValueError(
-            f"{text!r} names no circuit; write two host ports, 'h0.p1 h1.p0', or an ingress and "
-            "an egress, '2 19'"
+            f"{text!r} does not name a circuit; write two host ports, 'h0.p1 h1.p0', or an "
+            "ingress and an egress, '2 19'"
         )
     return words[0], words[1]
 

@@ -71,11 +71,11 @@ def _amount_of(comparator: Comparator, *, signed: bool = True) -> ReadBy:
 
     def read(given: object) -> Condition:
         if isinstance(given, bool) or not isinstance(given, (int, float, str)):
-            raise ValueError(f"expected a number or a quantity, got {shown(given)}")
+            raise ValueError(f"expected a number, or a quantity with a unit, got {shown(given)}")
         text = str(given)
         value, dimension = _amount(text)
         if value < 0 and not signed:
-            raise ValueError(f"{text!r} is negative; a distance is not")
+            raise ValueError(f"{text!r} is negative, and a distance must be at least 0")
         return Condition(comparator, value, dimension, text)
 
     return ReadBy(read, {"type": ["number", "string"], "examples": ["10 %", "60 ms", 20]})

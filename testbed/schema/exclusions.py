@@ -27,7 +27,7 @@ def check_quarantine(lab: Lab, today: date) -> None:
         Problem(
             ("quarantine", index, "until"),
             f"the quarantine of {entry.what} ended on {entry.until}",
-            "look whether it is well; remove the entry, or give a later day",
+            "test it: if it works, remove the entry, else write a later day in `until`",
         )
         for index, entry in enumerate(lab.quarantine)
         if entry.until < today

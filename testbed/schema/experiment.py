@@ -214,7 +214,7 @@ class Experiment(Document):
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
         for index, fault in enumerate(self.faults):
             if not fault.job and len(self.jobs) > 1:
-                message = "it names no job, and there are several"
+                message = "the fault names no `job`, and the experiment has several"
                 yield Problem.unknown(("faults", index), message, "", self.jobs)
             elif fault.job and fault.job not in self.jobs:
                 message = f"{fault.job!r} is not a job of this experiment"
@@ -223,7 +223,8 @@ class Experiment(Document):
     def _check_problems(self) -> Iterator[Problem]:
         arms, names = [arm.name for arm in self.arms()], self.arm_names()
         if len(arms) * self.trials > MAX_TRIALS:
-            message = f"{len(arms)} arms make more than {MAX_TRIALS} trials together"
+            message = f"{len(arms)} arms make {len(arms) * self.trials} trials together"
+            message += f", and there may be at most {MAX_TRIALS}"
             yield Problem(("trials",), message)
         for key, statistics in self.checks.items():
             arm, _, metric = key.rpartition(".")
@@ -233,14 +234,16 @@ class Experiment(Document):
                 yield Problem(("checks", key), message, hint, True)
             elif not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"
-                yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
+                message = f"the check names no arm, and the experiment has {len(arms)}"
+                yield Problem(("checks", key), message, hint, True)
             other = (statistics.same_as or "").rpartition(".")[0]
             for name, *step in ((arm,), (other, "same_as")):
                 if name not in names:
                     message = f"{name!r} is not an arm of this experiment"
                     yield Problem.unknown(("checks", key, *step), message, name, arms, not step)
             if not statistics.conditions() and not other:
-                yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
+                message = "the check states no condition"
+                yield Problem(("checks", key), message, "write one, as {every: '< 1 s'}")
 
 
 def _checked(drafted: list[ArmDraft]) -> tuple[Arm, ...]:

@@ -24,8 +24,8 @@ def mask_problems(source: Source, ports: Sequence[Addressed]) -> Iterator[Proble
         shorter = [length for length in lengths if length < network.prefixlen]
         around = (network.supernet(new_prefix=length) for length in shorter)
         if wider := next((one for one in around if one in first), None):
-            hint = f"give both one prefix length; the other is at {source.where(*first[wider])}"
-            message = f"the network {network} is a part of {wider}, which other ports are on"
+            hint = f"write one prefix length for both; {wider} is at {source.where(*first[wider])}"
+            message = f"the network {network} is part of {wider}, in which other ports are"
             yield Problem(steps, message, hint)
 
 
@@ -36,12 +36,12 @@ def permission_problems(
     faults = list(kinds("faults"))
     for index, fault in enumerate(allow):
         if fault not in faults:
-            message = f"{fault!r} is not one of the faults"
+            message = f"{fault!r} is not a kind of fault"
             yield Problem.unknown(("allow", index), message, fault, faults)
     for name, host in hosts.items():
         for key, wanted, permitted in (("allow", host.allow, allow), ("fence", host.fence, fence)):
             for index, one in enumerate(wanted or ()):
                 if one not in permitted:
                     steps = ("hosts", name, key, index)
-                    message = f"the lab itself does not permit {one!r}"
+                    message = f"the lab's own `{key}` does not list {one!r}"
                     yield Problem.unknown(steps, message, one, permitted)

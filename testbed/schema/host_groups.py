@@ -101,7 +101,7 @@ def _entries(source: Source, hosts: Mapping[str, Any]) -> dict[str, list[_Layer]
         for name, number in _members(key, match, size):
             if name in groups:
                 earlier = groups[name].steps[1]
-                message = f"{name} is in the group {earlier}, too"
+                message = f"host {name} is also in the group {earlier}"
                 raise Problems([Problem(("hosts", key), message, at_key=True)])
             groups[name] = _Layer(_filled(block, number), ("hosts", key))
             order[name] = None
@@ -114,9 +114,9 @@ def _members(key: str, match: re.Match[str], size: int) -> Iterator[tuple[str, i
     first, last = int(match["first"]), int(match["last"])
     problem = ""
     if last < first:
-        problem = f"{first}-{last} is not a range of numbers"
+        problem = f"the range {first}-{last} ends before it begins"
     elif (last - first + 1) * size > MAX_VALUES:
-        problem = f"this makes more than {MAX_VALUES} keys and values"
+        problem = f"this group makes more than {MAX_VALUES} keys and values"
     if problem:
         raise Problems([Problem(("hosts", key), problem, at_key=True)])
     width = len(match["first"]) if match["first"].startswith("0") else 1

@@ -28,14 +28,14 @@ def driver_problems(steps: Steps, instrument: Instrument) -> Iterator[Problem]:
     if known.ways and way(instrument.resource) not in known.ways:
         usual = known.resource.format(host="192.0.2.10", tty="/dev/ttyUSB0")
         example = usual or _EXAMPLES[known.ways[0]]
-        message = f"the driver {driver} cannot reach {instrument.resource}"
+        message = f"the driver {driver} supports no resource of the form {instrument.resource}"
         yield Problem((*steps, "resource"), message, f"write it as in {example}")
     for key in known.needs:
         if not getattr(instrument.options, key):
             yield Problem((*steps, key), f"the driver {driver} needs the key {key!r}", at_key=True)
     if known.anonymous and instrument.identity is not None:
-        message = f"what the driver {driver} speaks to does not tell its serial number"
-        hint = "leave it out, and name the adapter as in /dev/serial/by-id/…"
+        message = f"a device of driver {driver} does not report its identity or serial number"
+        hint = "remove `identity`, and name the adapter in `resource`, as /dev/serial/by-id/…"
         yield Problem((*steps, "identity"), message, hint, at_key=True)
 
 
@@ -57,12 +57,13 @@ def controller_problems(driven: Iterable[tuple[Steps, Instrument]]) -> Iterator[
             continue
         if not (element_of(box) and element_of(other)):
             if box.resource != other.resource or element_of(box) or element_of(other):
-                message = f"{box.resource} is where {name} answers, too"
-                yield Problem((*steps, "resource"), message, "one box is one instrument")
+                message = f"{box.resource} is also the address of {name}"
+                hint = "only elements or modules of one controller share an address"
+                yield Problem((*steps, "resource"), message, hint)
             continue
         yield from _differences(steps, box, name, other)
         if (twin := elements.setdefault((where, element_of(box)), steps)) != steps:
-            message = f"{twin[-1]} is {element_of(box)} of the controller at {box.resource}, too"
+            message = f"{twin[-1]} also is {element_of(box)} of the controller at {box.resource}"
             yield Problem((*steps, "resource"), message, "name another element or module")
 
 
@@ -78,5 +79,6 @@ def _differences(
     for key in ("identity", *same):
         of = [one if key == "identity" else one.options for one in (box, other)]
         if getattr(of[0], key, None) != getattr(of[1], key, None):
-            message = f"{name} shares this line and says otherwise"
-            yield Problem((*steps, key), message, "say the same of both, or of none", at_key=True)
+            message = f"{name} shares this line and has another `{key}`"
+            hint = f"write the same `{key}` for both, or for neither"
+            yield Problem((*steps, key), message, hint, at_key=True)

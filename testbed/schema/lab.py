@@ -185,7 +185,7 @@ class Lab(Document):
         for at, box in driven:
             yield from driver_problems(at, box)
         resources = [((*at, "resource"), box.resource) for at, box in driven if not element_of(box)]
-        yield from self._repeats(resources, "is where two instruments answer")
+        yield from self._repeats(resources, "is the address of two instruments")
         yield from controller_problems(driven)
 
     def _light_problems(self) -> Iterator[Problem]:
@@ -224,7 +224,8 @@ class Lab(Document):
                 yield Problem.unknown(steps, message, end.switch, self.packet_switches)
             elif end.number not in self.packet_switches[end.switch].ports:
                 hint = f"add it to packet_switches.{end.switch}.ports"
-                yield Problem(steps, f"{end} is not one of the packet switch's ports", hint)
+                message = f"{end} is not among the listed ports of packet switch {end.switch}"
+                yield Problem(steps, message, hint)
         yield from self._repeats(plugs, "is plugged in twice")
 
     def _fibre_end_problems(self, ends: Iterable[End]) -> Iterator[Problem]:
@@ -238,14 +239,15 @@ class Lab(Document):
                 hint = f"add it to switches.{end.switch}.ports"
                 if not has_port(switch, end.number):
                     hint = f"a {switch.driver} of this size has no such port"
-                yield Problem(steps, f"{end} is not one of the switch's ports", hint)
+                message = f"{end} is not among the listed ports of switch {end.switch}"
+                yield Problem(steps, message, hint)
             elif end.number in switch.protected:
-                hint = f"see switches.{end.switch}.protected"
-                yield Problem(steps, f"{end} is protected and can never be touched", hint)
+                hint = f"use another port, or remove it from switches.{end.switch}.protected"
+                yield Problem(steps, f"{end} is a protected port, which no run may use", hint)
 
     def _address_problems(self) -> Iterator[Problem]:
         machines = [(("hosts", name, "ssh"), host.machine) for name, host in self.hosts.items()]
-        yield from self._repeats(machines, "is where two hosts answer")
+        yield from self._repeats(machines, "is the SSH address of two hosts")
         ports = list(self._ports_with_steps())
         interfaces = [((*at, "interface"), f"{port.interface} of {at[1]}") for at, port in ports]
         addresses = [((*at, "address"), port.address.ip) for at, port in ports]

@@ -72,9 +72,13 @@ class Override:
         steps: Steps = ()
         rest = self.key.split(".")
         if not all(rest):
-            raise self._error(f"{self.key!r} is not a dotted key", "write it as 'jobs.main.ranks'")
+            raise self._error(
+                f"{self.key!r} has an empty part", "write a dotted key, as 'jobs.main.ranks'"
+            )
         if len(rest) > MAX_DEPTH:
-            raise self._error(f"{self.key!r} leads deeper than {MAX_DEPTH} levels")
+            raise self._error(
+                f"{self.key!r} has {len(rest)} parts, and there may be at most {MAX_DEPTH}"
+            )
         while True:
             step, rest = self._step(data, steps, rest)
             steps = (*steps, step)

@@ -99,10 +99,10 @@ def _bidi_problems(name: str, switch: Switch, both: Sequence[End]) -> Iterator[P
     known = kind("drivers", switch.driver)
     for steps, end in both:
         if not known.reciprocal:
-            message = f"{end} carries light one way only, as all that {switch.driver} connects"
+            message = f"{end} carries light one way only, as all ports of a {switch.driver} do"
             yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
         elif known.sides and not (has_one_side(switch) or inputs_of(switch)):
-            message = f"only {name} itself knows which of its sides {end} is on"
+            message = f"the file does not tell whether {end} is an input or an output"
             hint = f"write its size, as in switches.{name}.size: [16, 16], inputs and outputs"
             yield Problem(steps, message, hint)
 
@@ -160,7 +160,7 @@ def _order_problems(entering: list[End], leaving: list[End]) -> Iterator[Problem
     first_steps, first = min(leaving, key=lambda found: found[1].number)
     for steps, end in entering:
         if end.number >= first.number:
-            message = f"light enters the switch at {end}, beyond {first} where it leaves"
+            message = f"light enters at {end}, a higher port than {first}, where light leaves"
             hint = f"inputs come before outputs; see {'.'.join(map(str, first_steps))}"
             yield Problem(steps, message, hint)
 
@@ -172,7 +172,8 @@ def _resting_side_problems(
     for ingress, egress in switch.safe.items():
         if ingress >= min(egress, first_output) or egress <= last_input:
             steps = ("switches", name, "safe", str(ingress))
-            yield Problem(steps, f"no light goes from {ingress} to {egress}", hint)
+            message = f"{ingress} must be an input and {egress} an output with a higher number"
+            yield Problem(steps, message, hint)
 
 
 def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
@@ -181,8 +182,8 @@ def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> 
     for name, switch in switches.items():
         steps: Steps = ("switches", name, "keep_alive")
         for number in sorted(switch.keep_alive - switch.usable):
-            hint = f"only ports that may be moved can lose their light: {name}.ports"
-            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
+            hint = f"only usable ports can lose light; see switches.{name}.ports and .protected"
+            yield Problem(steps, f"port {number} is protected or not in `ports`", hint)
         for number in sorted(switch.keep_alive):
             if SwitchPort(name, number) in inwards:
                 hint = "name the port that the light leaves by"
@@ -195,9 +196,10 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
         steps: Steps = ("switches", name, "safe", str(ingress))
         for number in sorted({ingress, egress} - switch.usable):
             hint = f"see switches.{name}.ports and .protected"
-            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
+            yield Problem(steps, f"port {number} is protected or not in `ports`", hint)
         if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
-            yield Problem(steps, f"port {egress} is in it twice", "a port has one place to rest")
+            message = f"port {egress} is in two cross-connects of `safe`"
+            yield Problem(steps, message, "list each port once")
 
 
 def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
@@ -206,10 +208,12 @@ def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
         for ingress, egress in light.beams(light.safe):
             most, sent = light.max_dbm[egress], light.launch.get(ingress)
             if sent is None or sent > most:
-                sends = "does not say what it sends" if sent is None else f"sends {sent:g} dBm"
-                limit = f"{name}.{egress} withstands {most:g} dBm"
-                message = f"{limit}, and the source of {ingress} {sends}"
-                hint = "write `launch` at the source, or let its light rest elsewhere"
+                sends = "has no `launch`" if sent is None else f"sends {sent:g} dBm"
+                limit = f"the receiver at {name}.{egress} withstands {most:g} dBm"
+                message = f"{limit}, and the source at {name}.{ingress} {sends}"
+                hint = f"connect {ingress} to another port in `safe`"
+                if sent is None:
+                    hint = f"write `launch` at the source, or {hint}"
                 first = ingress if light.safe.get(ingress) == egress else egress
                 yield Problem(("switches", name, "safe", str(first)), message, hint)
 

@@ -133,7 +133,7 @@ def _range(item: object) -> range:
     first = int(match["first"])
     last = int(match["last"] or first)
     if not 1 <= first <= last <= MAX_PORT:
-        raise ValueError(f"{shown(item)} is not a range within 1-{MAX_PORT}")
+        raise ValueError(f"{shown(item)} is not a rising range within 1-{MAX_PORT}")
     return range(first, last + 1)
 
 
@@ -181,7 +181,7 @@ def _lit_port(text: str) -> SwitchPort:
 
 def _channel(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,2}", text):
-        raise ValueError(f"{text!r} is not the number of a channel, as 1")
+        raise ValueError(f"{text!r} is not a channel number from 1 to 999")
     return int(text)
 
 
@@ -193,7 +193,9 @@ _SSH_TARGET = spelling(
 
 def _ssh_target(text: str) -> str:
     if ":" in text.rpartition("@")[0]:
-        raise ValueError("an SSH target holds no password; the keys of your SSH agent log in")
+        raise ValueError(
+            "an SSH target must not contain a password; the keys of your SSH agent log in"
+        )
     return str(_SSH_TARGET.read(text))
 
 
@@ -204,17 +206,30 @@ def _resource(text: str) -> str:
 
 Name = Annotated[
     str,
-    spelling(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "a name: letters, digits, '-' and '_', at most 64"),
+    spelling(
+        r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+        "a name: at most 64 letters, digits, '-' and '_', the first a letter or a digit",
+    ),
 ]
 Sentence = Annotated[str, spelling(r"\S.*\S", "a sentence in one line")]
-EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
+EnvName = Annotated[
+    str,
+    spelling(
+        r"[A-Za-z_][A-Za-z0-9_]*",
+        "the name of an environment variable: letters, digits and '_', the first no digit",
+    ),
+]
 EnvValue = Annotated[
     Annotated[str, Tag("text")] | Annotated[Secret, Tag("reference")],
     Discriminator(lambda value: "reference" if isinstance(value, (dict, Secret)) else "text"),
 ]
 """The value of an environment variable, or by where it is kept when it is secret."""
 Interface = Annotated[
-    str, spelling(r"[^\s/:]{1,15}", "the name of a network interface: at most 15 characters")
+    str,
+    spelling(
+        r"[^\s/:]{1,15}",
+        "the name of a network interface: at most 15 characters, no space, '/' or ':'",
+    ),
 ]
 RdmaDevice = Annotated[
     str, spelling(r"[A-Za-z0-9_.-]{1,63}(:[1-9][0-9]?)?", "the name of an RDMA device, as 'mlx5_0'")

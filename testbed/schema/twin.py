@@ -54,13 +54,13 @@ def sensitivity_problems(
     launched = max(sent, default=None)
     at, least = ("twin", "sensitivity"), POWER.format(sensitivity)
     if launched is not None and sensitivity > launched:
-        message = f"a receiver that needs {least} is dark: no port sends more than"
-        yield Problem(at, f"{message} {POWER.format(launched)}", "see `launch` of the ports")
+        message = f"receivers need {least}, and no port sends more than {POWER.format(launched)}"
+        yield Problem(at, message, "lower it, or correct `launch` of the ports")
     for steps, port in lit:
         if port.max_dbm is not None and port.max_dbm < sensitivity:
             name, most = ".".join(map(str, steps)), POWER.format(port.max_dbm)
-            message = f"{name} withstands {most} at most and would need {least}"
-            yield Problem(at, message, f"set it below {most}")
+            message = f"receivers need {least}, and that of {name} withstands {most} at most"
+            yield Problem(at, message, f"set it to at most {most}")
 
 
 def check_lasting(arms: Iterable[Iterable[Override]]) -> None:

@@ -34,7 +34,7 @@ def parse(name: str, text: str) -> tuple[Any, dict[Steps, Mark]]:
     """
     root = _compose(name, text)
     if root is None:
-        raise FileError(f"{name}:1:1", "there is nothing in it")
+        raise FileError(f"{name}:1:1", "it holds no data")
     builder = _Builder(name)
     return builder.build(root, root, ()), builder.marks
 
@@ -84,7 +84,7 @@ class _Loader(yaml.BaseLoader):
 
     def _alias(self, node: Any, start: yaml.Mark) -> yaml.Node:
         if node.end_mark is None:  # still being composed
-            raise _error(self._file, start, "an anchor that holds itself")
+            raise _error(self._file, start, "an anchor contains its own alias")
         size = self._sizes[id(node)]
         self._aliased += size
         if self._aliased > MAX_ALIASED:
@@ -200,7 +200,7 @@ class _Builder:
 
     def _key(self, node: yaml.Node) -> str:
         if not isinstance(node, yaml.ScalarNode) or not node.value:
-            raise self._error(node, "a key must be a word")
+            raise self._error(node, "a key must be plain text and not empty")
         self._scalar(node)
         return str(node.value)
 

@@ -59,7 +59,7 @@ class Sum:
     def plus(self, other: Sum) -> Sum:
         """Return the sum of both, which must have no client in common."""
         if self.clients & other.clients:
-            raise ValueError("a client would be counted twice")
+            raise ValueError("two sums with a common client cannot be added")
         with np.errstate(over="ignore", invalid="ignore"):
             values = self.values + other.values
         return Sum(values, self.weight + other.weight, self.clients | other.clients)

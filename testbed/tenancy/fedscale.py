@@ -80,7 +80,7 @@ def _intervals(name: str, row: Mapping[str, Any], period: int) -> tuple[tuple[in
             (round(a * 1000), round(b * 1000)) for a, b in zip(starts, ends, strict=True) if b > a
         ]
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"active and inactive of {name} are no pairs of instants") from error
+        raise ValueError(f"active and inactive of {name} do not form pairs of instants") from error
     if any(later[0] < earlier[1] for earlier, later in pairwise(pairs)):
         raise ValueError(f"the availability of {name} is not in order")
     own = _milliseconds(row, "finish_time")
@@ -105,7 +105,7 @@ def plain_data(data: bytes) -> Any:
     try:
         return json.loads(data)
     except RecursionError as error:
-        raise ValueError("a FedScale trace is nested a few levels deep") from error
+        raise ValueError("it is nested deeper than a FedScale trace") from error
 
 
 _MARK = object()
@@ -125,7 +125,7 @@ class _Pickle:
                 self._do(opcode.name, argument)
             (result,) = self._stack
         except (IndexError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is no pickle of plain data: {error}") from error
+            raise ValueError(f"this is not a pickle of plain data: {error}") from error
         return result
 
     def _do(self, name: str, argument: Any) -> None:

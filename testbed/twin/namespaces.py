@@ -99,7 +99,7 @@ def become_root_of_new_user_namespace() -> None:
         os.close(write)
         _, status = os.waitpid(mapper, 0)
     if status != 0:
-        raise OSError(0, "the user namespace could not be given its ids")
+        raise OSError(0, "mapping user ids into the new user namespace failed")
 
 
 def _write_maps(pid: int, uid: int, gid: int, whole: bool) -> None:

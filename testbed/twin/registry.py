@@ -49,9 +49,12 @@ class RegisteredTwin:
 def check_name(name: str) -> None:
     """Raise UsageError unless a new twin may have this name."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot name a twin", hint="use letters, digits, - and _")
+        raise UsageError(
+            f"{name!r} is not a valid name of a twin", hint="use letters, digits, - and _"
+        )
     if name == NEW_TWIN:
-        raise UsageError(f"{name!r} means a twin of the command's own", hint="give it another name")
+        message = f"{name!r} is reserved for a twin that a command starts for itself"
+        raise UsageError(message, hint="give it another name")
     if any(twin.name == name for twin in standing()):
         raise UsageError(
             f"a twin called {name!r} is up already",

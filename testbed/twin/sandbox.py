@@ -69,7 +69,7 @@ class Sandbox:
             here = str(Path.cwd())
         except FileNotFoundError:
             hint = "go to one that is there"
-            raise UsageError("the working directory is gone", hint=hint) from None
+            raise UsageError("the working directory no longer exists", hint=hint) from None
         me = str(os.getpid())
         arguments = [way[0], me, *way[1:], here, *command]
         known_as = {TWIN_VARIABLE: self.name, IDENTITY_VARIABLE: self.identity}

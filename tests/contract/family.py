@@ -33,7 +33,7 @@ class Family:
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Faults that this family cannot have, each with the reason."""
     nameless: bool = False
-    """Whether the box does not tell its serial number, so that it cannot be checked."""
+    """Whether the box does not report its serial number, so that it cannot be checked."""
     blind: bool = False
     """Whether the box cannot be asked what it holds, so that only who told it last knows."""
 

@@ -42,7 +42,9 @@ def test_a_move_is_echoed_and_read_back(script, switch):
 def test_a_frame_that_differs_from_the_echo_is_an_error_and_nothing_is_resent(script, switch, echo):
     script.opened[0].then(at(1), (go(3), echo))
     script.line(at(3), at(3))
-    with pytest.raises(Garbled, match=r"answered 01 12 00 03 with: .* which is no echo"):
+    with pytest.raises(
+        Garbled, match=r"answered 01 12 00 03 with: .* which is not the echo of the command"
+    ):
         switch.apply(Change({1: 2}, {1: 4}), soon())
     assert switch.state(soon()) == {1: 4}
 
@@ -61,5 +63,5 @@ def test_a_failed_read_is_repeated_once_on_a_new_connection(script, switch, trou
 
 
 def test_a_lab_file_with_a_serial_number_is_refused(script):
-    with pytest.raises(UsageError, match="does not tell its serial number; leave out"):
+    with pytest.raises(UsageError, match="does not report its serial number; leave out"):
         script.driver("agiltron", serial=True)

@@ -52,7 +52,7 @@ def test_a_closed_shutter_blocks_all_light_and_keeps_the_attenuation(rig, voa):
 @pytest.mark.parametrize("decibels", [-1.0, 60.0, float("nan")])
 def test_an_attenuation_out_of_range_is_refused_before_the_first_byte(rig, voa, decibels):
     said = rig.sent
-    with pytest.raises(UsageError, match="it can take 0 to 45 dB"):
+    with pytest.raises(UsageError, match="its range is 0 to 45 dB"):
         voa.attenuate(1, decibels, soon())
     assert rig.sent == said
 

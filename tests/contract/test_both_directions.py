@@ -54,7 +54,7 @@ def test_a_switch_with_one_side_joins_any_two_of_its_ports(one_side):
 
 def test_a_port_of_a_switch_with_one_side_is_in_one_cross_connect(one_side):
     switch = one_side.driver()
-    with pytest.raises(UsageError, match="a port is wanted in two cross-connects"):
+    with pytest.raises(UsageError, match="a port is to be used in two cross-connects"):
         switch.apply(Change({}, {1: 2, 2: 3}), soon())
     reach(switch, {2: 5})
     with pytest.raises(InstrumentError, match="port 2 is in use"):

@@ -262,7 +262,7 @@ class TestChanging:
     @pytest.mark.parametrize("path", ["?id=deleteall", "?force=1&ID=DeleteAll"])
     def test_the_command_that_deletes_all_circuits_is_never_sent(self, web, path):
         driver = calient(web)
-        with pytest.raises(UsageError, match="would end circuits of others"):
+        with pytest.raises(UsageError, match="would remove circuits of other clients"):
             driver._dialect.order(
                 "it", "POST", f"/rest/crossconnects/{path}", {}, soon(), parse=lambda _: None
             )

@@ -104,7 +104,7 @@ class TestEverySwitch:
 
     def test_another_switch_at_the_same_address_is_refused(self, rig, switch, states):
         if rig.family.nameless:
-            pytest.skip("it does not tell its serial number")
+            pytest.skip("it does not report its serial number")
         present = switch.state(soon())
         wanted = states.one if present != states.one else states.other
         rig.learn_orders(switch)

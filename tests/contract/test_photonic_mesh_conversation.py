@@ -93,7 +93,7 @@ def test_before_the_first_change_only_presumed_circuits_are_known(script):
     mesh.visited()
     mesh.driver.open(soon())
     mesh.visited()
-    with pytest.raises(NotKnown, match=r"cannot be asked .* switch ocs apply wanted"):
+    with pytest.raises(NotKnown, match=r"has no read-back .* switch ocs apply wanted"):
         mesh.driver.state(soon())
     with pytest.raises(NotKnown):
         mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -255,5 +255,5 @@ def test_a_mesh_of_another_size_is_refused(script):
 
 
 def test_ports_that_the_mesh_does_not_have_are_refused(script):
-    with pytest.raises(UsageError, match="its external ports are 0 to 27"):
+    with pytest.raises(UsageError, match="the external ports of this mesh are numbered 0 to 27"):
         Mesh(script, ingress=(0,), egress=(28,))

@@ -249,7 +249,9 @@ class Parrot:
 
 
 @pytest.mark.parametrize("name", ["calient", "polatis-tl1", "redfish", "polatis-restconf"])
-def test_a_login_repeated_by_an_instrument_is_masked_in_the_transcript(bench, planted, directory, name):
+def test_a_login_repeated_by_an_instrument_is_masked_in_the_transcript(
+    bench, planted, directory, name
+):
     planted.replace(name, Parrot())
     switches, units = ([name], []) if name in SWITCHES else ([], [name])
     with pytest.raises(Rejected, match=r"\*\*\*") as refusal:

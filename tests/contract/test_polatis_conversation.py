@@ -241,7 +241,7 @@ def test_an_error_queue_that_never_empties_is_refused(script):
         (Change({}, {17: 18}), r"no path 17→18; its inputs are 1-16, its outputs 17-32"),
         (Change({}, {1: 33}), "no path 1→33"),
         (Change({4: 20}, {}), "port 4 is not among its ports"),
-        (Change({}, {1: 17, 2: 17}), "two inputs are wanted on one output"),
+        (Change({}, {1: 17, 2: 17}), "two inputs are to be connected to one output"),
     ],
 )
 def test_a_forbidden_change_is_refused_before_the_first_byte(script, change, words):
@@ -328,7 +328,7 @@ def test_a_reply_with_neither_levels_nor_an_error_is_rejected(script):
     script.line(*OPENING[:3], nothing)
     script.line(*GREETING, nothing)
     driver = script.polatis(size=(2, 2), ports=range(1, 5), monitors=True)
-    with pytest.raises(Garbled, match="instead of levels"):
+    with pytest.raises(Garbled, match="instead of power levels"):
         driver.open(soon())
 
 

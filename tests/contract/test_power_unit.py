@@ -253,6 +253,7 @@ class TestPowerUnit:
     def test_closing_a_power_unit_twice_is_harmless_and_changes_no_outlet(self, rig, unit):
         unit.close()
         unit.close()
+        assert rig.turned == []
         assert unit.is_on("1", soon())
 
 
@@ -272,7 +273,7 @@ def test_a_missing_ca_file_is_reported_as_an_error_of_the_lab_file():
 
 
 def test_a_resource_without_a_url_is_refused():
-    with pytest.raises(UsageError, match="is no URL"):
+    with pytest.raises(UsageError, match="is not a URL"):
         Redfish("pdu", "/dev/ttyUSB0", None, HttpOptions(), print)
 
 

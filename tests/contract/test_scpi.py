@@ -1,4 +1,4 @@
-"""The SCPI dialect refuses what would end circuits of others, however it is spelt."""
+"""The SCPI dialect refuses commands that could remove circuits of others, in any spelling."""
 
 import pytest
 from hypothesis import given

@@ -298,5 +298,5 @@ def test_ports_that_are_not_numbered_on_both_sides_are_garbled(script, ports):
 
 
 def test_a_resource_without_an_ssh_url_is_refused(script):
-    with pytest.raises(UsageError, match="no SSH server"):
+    with pytest.raises(UsageError, match="not the URL of an SSH server"):
         script.driver("sonic-ocs", resource="tcp://192.0.2.10:22")

@@ -321,7 +321,9 @@ class TestEveryReply:
         switch, line = calient
         line.then((listing(4)[0], b"hello;"))
         script.line(*login(5), (listing(7)[0], b"hello;"))
-        with pytest.raises(Garbled, match="sent what is no TL1: 'hello' has no header"):
+        with pytest.raises(
+            Garbled, match="sent a message that is not valid TL1: 'hello' has no header"
+        ):
             switch.state(soon())
 
     def test_a_command_without_a_reply_is_not_resent(self, script, calient):
@@ -411,7 +413,7 @@ class TestLogin:
         (tmp_path / "word").write_text("a;b")
         script.line()
         secret = Secret(file=str(tmp_path / "word"))
-        with pytest.raises(UsageError, match="TL1 cannot carry this password") as caught:
+        with pytest.raises(UsageError, match="TL1 cannot transmit this password") as caught:
             script.driver("calient", user="lab", password=secret).open(soon())
         assert "a;b" not in str(caught.value)
 

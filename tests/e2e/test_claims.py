@@ -41,7 +41,9 @@ def test_the_recovery_time_of_every_fault_is_near_its_prediction(testbed: Comman
         print(name, done.json()["metrics"][f"{name}.recovery_time"])
 
 
-def test_only_the_reconfiguration_time_grows_with_the_settle_time_of_the_switch(testbed: CommandLine) -> None:
+def test_only_the_reconfiguration_time_grows_with_the_settle_time_of_the_switch(
+    testbed: CommandLine,
+) -> None:
     done = testbed.run("settle", "--repeat", "8", "-S", "limits.run=20 min", limit=1400)
     assert done.code == 0, done.err
     summary = done.json()

@@ -97,7 +97,9 @@ def test_a_waiting_run_continues_when_the_lease_it_waits_for_is_revoked(
     assert "0 cross-connects" in testbed("switch", "ocs", "show", *lab).out
 
 
-def test_a_manual_lock_refuses_runs_on_the_locked_resources(testbed: CommandLine, rack: str) -> None:
+def test_a_manual_lock_refuses_runs_on_the_locked_resources(
+    testbed: CommandLine, rack: str
+) -> None:
     lab = ["--lab", "rack", "--twin", rack]
     words = ["--reason", "cleaning fibres", "--for", "2h"]
     locked = testbed("lock", "ocs.1", "h5", *words, *lab)

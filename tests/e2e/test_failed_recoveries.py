@@ -113,7 +113,9 @@ def test_a_circuit_removed_by_another_client_between_trials_ends_the_run(
     assert circuits(testbed, rack) == []
 
 
-def test_the_option_keep_leaves_the_circuits_of_the_job_at_the_end(testbed: CommandLine, rack: str) -> None:
+def test_the_option_keep_leaves_the_circuits_of_the_job_at_the_end(
+    testbed: CommandLine, rack: str
+) -> None:
     two = ["-S", "needs.hosts=2", "-S", "jobs.main.ranks=2", "-S", "jobs.main.sizes=[4 KiB]"]
     keep = [*two, "--repeat", "1", "-S", "keep=true"]
     done = testbed.start("run", "experiments/allreduce.yaml", "--twin", rack, *keep).finish()

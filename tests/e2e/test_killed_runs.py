@@ -198,7 +198,9 @@ def test_recover_refuses_a_running_run(lab: Lab, testbed: CommandLine) -> None:
     assert lab.changes() == []
 
 
-def test_recover_closes_the_undo_entries_of_a_run_whose_twin_no_longer_exists(testbed: CommandLine) -> None:
+def test_recover_closes_the_undo_entries_of_a_run_whose_twin_no_longer_exists(
+    testbed: CommandLine,
+) -> None:
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", *TRIAL)
     run.await_event(lambda event: event["kind"] == "fabric.change")
     run.signal(signal.SIGKILL)

@@ -138,7 +138,9 @@ def watched(
     return seen, run.summary()
 
 
-def test_descriptors_threads_and_memory_do_not_grow_over_many_trials(watched: tuple[Watched, dict]) -> None:
+def test_descriptors_threads_and_memory_do_not_grow_over_many_trials(
+    watched: tuple[Watched, dict],
+) -> None:
     seen, summary = watched
     assert any(trial["valid"] for trial in summary["trials"])
     for name, what in itertools.product(("orchestrator", "twin"), ("descriptors", "threads")):
@@ -151,7 +153,9 @@ def test_descriptors_threads_and_memory_do_not_grow_over_many_trials(watched: tu
         assert max(sizes[-third:]) - max(sizes[:third]) <= GROWTH, (name, sizes)
 
 
-def test_a_run_on_a_twin_opens_no_listening_socket_outside_the_twin(watched: tuple[Watched, dict]) -> None:
+def test_a_run_on_a_twin_opens_no_listening_socket_outside_the_twin(
+    watched: tuple[Watched, dict],
+) -> None:
     seen, _ = watched
     assert seen.outside == []
     assert len(seen.namespaces) > 5  # ours, the sandbox's, and those of the hosts

@@ -13,7 +13,9 @@ TRIALS = 50
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_true_instants_of_200_trials_lie_within_the_bounds_of_their_marks(testbed: CommandLine, seed: int) -> None:
+def test_the_true_instants_of_200_trials_lie_within_the_bounds_of_their_marks(
+    testbed: CommandLine, seed: int
+) -> None:
     arm = ["-S", "variants={rank-kill: {faults.0.kind: rank-kill}}", "-S", "checks={}"]
     clocks = ["-S", f"lab.twin.seed={seed}", "-S", "lab.twin.clock_drift=100 ppm"]
     often = ["--repeat", str(TRIALS), "--seed", str(seed)]

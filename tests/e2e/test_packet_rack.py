@@ -36,7 +36,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
     return line.run_text(EXPERIMENT, "packet-rack", "--seed", "7")
 
 
-def test_every_trial_on_a_packet_switch_is_valid_and_needs_no_recovery(finished: tuple[dict, Path]) -> None:
+def test_every_trial_on_a_packet_switch_is_valid_and_needs_no_recovery(
+    finished: tuple[dict, Path],
+) -> None:
     summary, _ = finished
     assert summary["cleanup"] == "verified"
     for trial in summary["trials"]:
@@ -74,7 +76,9 @@ def test_the_delay_and_its_rank_are_measured_from_host_timestamps(
     assert metrics["on-time.critical_delay_model"]["predicted"] is not None
 
 
-def test_on_a_packet_switch_no_circuit_is_made_and_every_path_is_verified(finished: tuple[dict, Path]) -> None:
+def test_on_a_packet_switch_no_circuit_is_made_and_every_path_is_verified(
+    finished: tuple[dict, Path],
+) -> None:
     _, run = finished
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert not [event for event in events if event["kind"] == "fabric.change"]
@@ -84,7 +88,9 @@ def test_on_a_packet_switch_no_circuit_is_made_and_every_path_is_verified(finish
     assert samples and all(sample["verified"] for sample in samples)
 
 
-def test_ports_send_the_number_of_bytes_that_the_schedules_state(finished: tuple[dict, Path]) -> None:
+def test_ports_send_the_number_of_bytes_that_the_schedules_state(
+    finished: tuple[dict, Path],
+) -> None:
     """By the counters of the interfaces, without the headers of frames."""
     summary, _ = finished
     size, metrics = 512 << 10, summary["metrics"]

@@ -36,7 +36,7 @@ def test_a_run_with_another_line_rate_than_the_twin_is_refused(testbed, rack, tm
     fast = ["-S", "lab.twin.rate=1 Gbit/s", "--results", str(tmp_path / "results")]
     done = testbed("run", "experiments/lumion.yaml", "--lab", "rack", "--twin", rack, *fast)
     assert done.code == 2 and not (tmp_path / "results").exists()
-    assert "the lines of this twin carry 500 Mbit/s, and lab rack says 1 Gbit/s" in done.err
+    assert "the lines of this twin have the rate 500 Mbit/s, and lab rack says 1 Gbit/s" in done.err
 
 
 def test_each_change_of_a_twin_is_confirmed_in_one_line(testbed, rack):
@@ -72,7 +72,7 @@ def test_entering_a_twin_from_a_deleted_directory_is_refused(testbed, rack, tmp_
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(UsageError, match="the working directory is gone"):
+    with pytest.raises(UsageError, match="the working directory no longer exists"):
         registry.find(rack).sandbox.run(["true"])
 
 

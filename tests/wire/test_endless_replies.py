@@ -227,7 +227,9 @@ def test_connect_ends_with_ctrl_c_on_an_endless_reply_before_any_change(talking,
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("language", "way"), LATER)
-def test_connect_and_recover_end_on_an_endless_reply_and_the_undo_stays_open(talking, language, way):
+def test_connect_and_recover_end_on_an_endless_reply_and_the_undo_stays_open(
+    talking, language, way
+):
     lab = talking(language, way, "an order")
     began = time.monotonic()
     code, said = lab.say(*CONNECT)

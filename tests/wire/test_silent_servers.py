@@ -56,7 +56,9 @@ def test_opening_a_power_unit_that_never_answers_ends_at_the_deadline(silent, tm
     unit.close()
 
 
-def test_opening_an_ssh_server_that_never_answers_ends_at_the_deadline(silent, tmp_path, monkeypatch):
+def test_opening_an_ssh_server_that_never_answers_ends_at_the_deadline(
+    silent, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(HostTimeout, match="timed out"):
         ssh.run("h0", f"127.0.0.1:{silent}", "true", Deadline.after(0.3))

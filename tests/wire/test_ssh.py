@@ -169,7 +169,7 @@ def test_a_closed_port_raises_link_lost(wire):
 
 
 def test_a_resource_without_an_ssh_url_is_refused():
-    with pytest.raises(UsageError, match="no SSH server"):
+    with pytest.raises(UsageError, match="not the URL of an SSH server"):
         ssh.dial("ocs", "tcp://127.0.0.1:22", baud=0, deadline=soon())
 
 
@@ -209,7 +209,7 @@ def test_a_connection_cut_during_a_reply_raises_link_lost(line):
 
 
 def test_a_command_without_an_exit_status_raises_link_lost(line):
-    with pytest.raises(LinkLost, match="without a status"):
+    with pytest.raises(LinkLost, match="without an exit status"):
         said(line, "bad status")
 
 

@@ -313,7 +313,7 @@ class TestChoice:
         assert dial_for("ocs", resource, transport) is dial
 
     def test_a_network_address_is_not_taken_for_a_serial_line(self):
-        with pytest.raises(UsageError, match="no serial line"):
+        with pytest.raises(UsageError, match="not a serial line"):
             dial_for("ocs", "TCPIP::192.0.2.10::5025::SOCKET", "serial")
 
     def test_an_unknown_transport_is_reported_with_the_nearest_name(self):

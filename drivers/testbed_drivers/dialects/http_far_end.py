@@ -77,7 +77,7 @@ class RequestReader:
         first, _, fields = head.decode("latin-1").partition("\r\n")
         parts = first.split(" ")
         if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-            raise ValueError(f"{first[:80]!r} is no HTTP request")
+            raise ValueError(f"{first[:80]!r} is not an HTTP request")
         headers = {key.lower(): value for key, value in Parser().parsestr(fields).items()}
         length = int(headers.get("content-length", "0"))
         if len(rest) < length:

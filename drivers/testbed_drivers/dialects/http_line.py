@@ -86,7 +86,8 @@ class HttpLine:
             raise NoReply(self._instrument, f"did not answer {request} in time") from error
         except (HTTPException, ValueError) as error:  # http.client raises both
             words = excerpt(repr(error))
-            raise Garbled(self._instrument, f"answered {request} without HTTP: {words}") from error
+            message = f"did not answer {request} with valid HTTP: {words}"
+            raise Garbled(self._instrument, message) from error
         self._tracer("receive", f"{response.status}\r\n\r\n".encode() + text)
         content = self._content(request, response.status, text)
         return Reply(response.status, content, response.headers)

@@ -61,7 +61,8 @@ class Rest(Dialect[HttpLine]):
         instrument, where = endpoint.instrument, place(endpoint.resource)
         if not isinstance(where, Tcp):
             raise UsageError(
-                f"{instrument}: {endpoint.resource!r} is no URL", hint="write 'https://192.0.2.11'"
+                f"{instrument}: {endpoint.resource!r} is not a URL",
+                hint="write 'https://192.0.2.11'",
             )
         self._service = service
         self._known: dict[str, tuple[str, Json]] = {}
@@ -106,7 +107,10 @@ class Rest(Dialect[HttpLine]):
         `accepted`.
         """
         if self._service.denied.fullmatch(f"{method} {path}"):
-            raise UsageError(f"{self._instrument}: {method} {path} would end circuits of others")
+            raise UsageError(
+                f"{self._instrument}: {method} {path} is never sent, as it would remove circuits "
+                "of other clients"
+            )
         with self._session.exchange(deadline) as line:
             self._known.clear()
             reply = line.request(method, path, body, deadline)

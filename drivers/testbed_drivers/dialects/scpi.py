@@ -143,7 +143,7 @@ class Scpi(TransportDialect):
             if any(denied.fullmatch(command.header) for denied in self._denied):
                 raise UsageError(
                     f"{self._instrument}: {command.header} is never sent",
-                    hint="it would end circuits of others; remove circuits by name",
+                    hint="it would remove circuits of other clients; remove circuits by name",
                 )
 
 

@@ -116,7 +116,7 @@ class Session(Generic[AnyLine]):
     def locked(self, deadline: Deadline) -> Iterator[None]:
         """Lock the instrument for this thread, whether its line is open or not."""
         if not self._lock.acquire(timeout=deadline.left):
-            raise NoReply(self.instrument, "was busy with another exchange all the time")
+            raise NoReply(self.instrument, "was busy with other exchanges until the deadline")
         try:
             yield
         finally:

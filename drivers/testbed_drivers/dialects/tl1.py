@@ -130,7 +130,7 @@ class Tl1(Dialect[Tl1Line]):
         word = self._password.reveal() if self._password else ""
         for text, what in ((self._user, "user"), (word, "password")):
             if not (text.isascii() and text.isprintable()) or set(text) & set(':;,"'):
-                raise UsageError(f"{self._instrument}: TL1 cannot carry this {what}")
+                raise UsageError(f"{self._instrument}: TL1 cannot transmit this {what}")
         return word
 
     def _asked(
@@ -178,7 +178,9 @@ class Tl1(Dialect[Tl1Line]):
             missing = next(str(tagged[tag]) for tag in tagged if tag not in replies)
             raise self._unanswered(f"did not answer {missing}") from error
         except ValueError as error:
-            raise Garbled(self._instrument, f"sent what is no TL1: {shortened(error)}") from error
+            raise Garbled(
+                self._instrument, f"sent a message that is not valid TL1: {shortened(error)}"
+            ) from error
         for tag, reply in replies.items():
             if reply.status not in _STATUSES:
                 words = f"answered {tagged[tag]} with {reply.words}: its outcome is unknown"
@@ -190,7 +192,7 @@ class Tl1(Dialect[Tl1Line]):
         if _is_denied(request):
             raise UsageError(
                 f"{self._instrument}: {request} is never sent",
-                hint="it would end circuits of others; remove circuits by name",
+                hint="it would remove circuits of other clients; remove circuits by name",
             )
 
 

@@ -126,7 +126,7 @@ def message(data: bytes) -> tuple[str, Message]:
     if end == b"<":
         match = _ACKNOWLEDGEMENT.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is no acknowledgement")
+            raise ValueError(f"{text!r} is not an acknowledgement")
         return _spelled(match["before"]).strip(), Acknowledgement(match["code"], match["ctag"])
     match = _HEADED.fullmatch(text)
     if match is None:
@@ -169,11 +169,11 @@ def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         comments = tuple(" ".join(comment.split()) for comment in found if comment)
         text = _QUOTED.sub(lambda match: match["string"] or "", text)
     if not "".join(text.split()).isprintable():
-        raise ValueError(f"{text!r} is no text")
+        raise ValueError(f"{text!r} is not text")
     lines = [line for line in text.splitlines() if line.strip()]
     for line in lines:
         if line[0] not in ' \t"':
-            raise ValueError(f"{line!r} is not part of the message that it stands in")
+            raise ValueError(f"{line!r} does not belong to its message")
     return tuple(line.strip() for line in lines), comments
 
 

@@ -107,15 +107,15 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
         least, most = self._ranges[channel]
         if not least <= decibels <= most:
             raise UsageError(
-                f"{self._name}: channel {channel} cannot take {decibels:g} dB from the light",
-                hint=f"it can take {least:g} to {most:g} dB",
+                f"{self._name}: channel {channel} cannot be set to {decibels:g} dB",
+                hint=f"its range is {least:g} to {most:g} dB",
             )
 
 
 def _range(reply: str) -> Range:
     least, most = (float(part) for part in reply.split(";"))
     if not least < most:
-        raise ValueError(f"{reply!r} is no range")
+        raise ValueError(f"{reply!r} is not a range of attenuation")
     return Range(least, most)
 
 

@@ -83,7 +83,7 @@ class ThorlabsMeterFarEnd(MeterFarEnd):
 
     def __init__(self, site: MeterSite, options: MeterOptions | None = None) -> None:
         if site.channels != {1}:
-            raise ValueError("a Thorlabs PM100 has one channel, which is 1")
+            raise ValueError("a Thorlabs PM100 has only channel 1")
         table: dict[str, Handler] = {
             "MEASure:POWer?": partial(self._read, 1),
             "READ?": partial(self._read, 1),

@@ -109,7 +109,7 @@ class RedfishService(ABC):
                     self._name,
                     f"accepted to turn {self.noun} {outlet} {wanted}, but it reads back {state}",
                     reply=state,
-                    hint="look at the unit's own page, then at what it feeds",
+                    hint="check the web page of the unit, then the host that the outlet feeds",
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_POLL)
@@ -195,7 +195,7 @@ def _power_state(answer: dict[str, Any]) -> str:
 def _identity(unit: dict[str, Any]) -> Identity:
     serial = unit.get("SerialNumber") or unit.get("UUID")
     if not isinstance(serial, str):
-        raise ValueError("no serial number")
+        raise ValueError("the resource has no serial number")
     keys = ("Manufacturer", "Model", "FirmwareVersion")
     maker, model, firmware = (str(unit.get(key, "")) for key in keys)
     return Identity(maker, model, serial, firmware)

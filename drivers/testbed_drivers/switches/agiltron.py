@@ -41,7 +41,7 @@ class Agiltron(Selector[AgiltronOptions, Frames]):
 
         def echoed(frame: bytes) -> None:
             if frame != order:
-                raise ValueError(f"{frame.hex(' ')}, which is no echo")
+                raise ValueError(f"{frame.hex(' ')}, which is not the echo of the command")
 
         commanded, answered, _ = self._dialect.execute([order], echoed, deadline)
         return ChangeResult(commanded, answered)
@@ -52,6 +52,10 @@ class Agiltron(Selector[AgiltronOptions, Frames]):
         return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
 
     def _asked(self, frame: bytes) -> State:
-        if frame[:3] != ASK or not 1 <= frame[3] <= len(self._positions):
-            raise ValueError(f"{frame.hex(' ')}, which is no channel")
+        if frame[:3] != ASK:
+            raise ValueError(f"{frame.hex(' ')}, which is not a reply to the channel query")
+        if not 1 <= frame[3] <= len(self._positions):
+            raise ValueError(
+                f"{frame.hex(' ')}, which names channel {frame[3]} of 1 to {len(self._positions)}"
+            )
         return self._positions[frame[3] - 1]

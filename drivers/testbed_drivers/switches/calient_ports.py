@@ -35,7 +35,7 @@ class PortNames:
         shelves, slots, ports = (range(1, most + 1) for most in (SHELVES, SLOTS, PORTS))
         names = [".".join(map(str, place)) for place in product(shelves, slots, ports)]
         if count > len(names):
-            raise ValueError(f"there are no {count} ports, only {len(names)}")
+            raise ValueError(f"expected {count} port names, got {len(names)}")
         return cls(islice(names, count))
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class PortNames:
                 there = {self._entering(first): self._leaving(last)}
                 back = {self._entering(last): self._leaving(first)} if arrow == "-" else {}
                 return there | back
-        raise ValueError(f"{circuit!r} is no circuit such as 1.1.1>2.1.1")
+        raise ValueError(f"{circuit!r} is not a circuit name such as 1.1.1>2.1.1")
 
     def _entering(self, name: str) -> int:
         if name not in self._places:
@@ -101,4 +101,4 @@ def _place(name: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in name.split("."))
     except ValueError:
-        raise ValueError(f"{name!r} is no port such as 1.1.1") from None
+        raise ValueError(f"{name!r} is not a port name such as 1.1.1") from None

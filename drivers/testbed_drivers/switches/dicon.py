@@ -67,7 +67,7 @@ class Dicon(Selector[DiconOptions, TextLine]):
 def _state(can: Capabilities, reply: str) -> State:
     channel = int(reply) if _CHANNEL.fullmatch(reply) else -1
     if channel != 0 and channel + 1 not in can.egress:
-        raise ValueError(f"{reply!r} is no channel from 0 to {len(can.egress)}")
+        raise ValueError(f"{reply!r} is not a channel from 0 to {len(can.egress)}")
     return {1: channel + 1} if channel else {}
 
 
@@ -75,5 +75,5 @@ def _count(reply: str) -> int:
     """Return the second field: the number of channels."""
     fields = reply.split(",")
     if len(fields) < 2 or not _CHANNEL.fullmatch(fields[1].strip()) or not int(fields[1]):
-        raise ValueError(f"{reply!r} has no number of channels as its second field")
+        raise ValueError(f"{reply!r}: the second field must be a positive channel count")
     return int(fields[1])

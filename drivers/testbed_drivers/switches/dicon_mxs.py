@@ -74,7 +74,7 @@ def _state(can: Capabilities, reply: str) -> State:
     inputs = sorted(can.ingress)
     outputs = [field.strip() for field in re.split("[;,]", reply)]
     if len(outputs) != len(inputs) or not all(re.fullmatch(r"\d{1,3}", text) for text in outputs):
-        raise ValueError(f"{reply!r} is not the outputs of {len(inputs)} inputs")
+        raise ValueError(f"{reply!r} does not list an output for each of {len(inputs)} inputs")
     numbers = map(int, outputs)
     pairs = ((i, len(inputs) + number) for i, number in zip(inputs, numbers, strict=True) if number)
     return checked_state(pairs, can, reply, can.ingress | can.egress)
@@ -82,5 +82,5 @@ def _state(can: Capabilities, reply: str) -> State:
 
 def _status(reply: str) -> str:
     if reply not in STATUS_WORDS:
-        raise ValueError(f"{reply!r} is none of {', '.join(STATUS_WORDS)}")
+        raise ValueError(f"{reply!r} is not one of {', '.join(STATUS_WORDS)}")
     return reply

@@ -44,5 +44,5 @@ class Mzi(Selector[MziOptions, Scpi]):
 
 def _state(reply: str) -> State:
     if reply not in _STATES:
-        raise ValueError(f"{reply!r} is none of {', '.join(_STATES)}")
+        raise ValueError(f"{reply!r} is not one of {', '.join(_STATES)}")
     return _STATES[reply]

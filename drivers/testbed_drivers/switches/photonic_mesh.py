@@ -191,7 +191,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
         if self._presumed is None:
             raise NotKnown(
                 self._name,
-                "cannot be asked which circuits it holds, and this command has set none",
+                "has no read-back of its circuits, and this command has set none",
                 hint="list all that it is to hold in a file, which sets all of its cells: "
                 f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
             )

@@ -122,7 +122,7 @@ def _state(can: Capabilities, ours: frozenset[int], reply: str) -> State:
     """Return the cross-connects of `(@1,2),(@17,18)`; either end of a pair may come first."""
     lists = port_lists(reply)
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
-        raise ValueError(f"{reply!r} is not two lists of equal length")
+        raise ValueError(f"{reply!r}, expected two port lists of equal length")
     return checked_state(zip(map(min, *lists), map(max, *lists), strict=True), can, reply, ours)
 
 
@@ -144,7 +144,7 @@ def _is_read(ports: Sequence[int], reply: str) -> bool:
     if not reply.startswith("("):
         number, words = error_reply(reply.lstrip(";"))
         if number == 0:
-            raise ValueError(f"{words!r} instead of levels")
+            raise ValueError(f"{words!r} instead of power levels")
         return False
     levels, _, error = reply.partition(";")
     error_reply(error)  # one that others have left says nothing of these ports
@@ -154,7 +154,7 @@ def _is_read(ports: Sequence[int], reply: str) -> bool:
 def _levels(ports: Sequence[int], reply: str) -> dict[int, Reading]:
     """Return the levels of `(-3.1,-40.2)`, by port."""
     if not (reply.startswith("(") and reply.endswith(")")):
-        raise ValueError(f"{reply!r} is no list of levels")
+        raise ValueError(f"{reply!r} is not a list of power levels")
     levels = [float(level) for level in reply[1:-1].split(",")]
     if len(levels) != len(ports):
         raise ValueError(f"{reply!r} is not {len(ports)} levels")

@@ -58,7 +58,7 @@ class Santec(Selector[SantecOptions, Scpi]):
 def _state(positions: tuple[State, ...], reply: str) -> State:
     channel = int(reply)
     if not 1 <= channel <= len(positions):
-        raise ValueError(f"{reply!r} is no channel from 1 to {len(positions)}")
+        raise ValueError(f"{reply!r} is not a channel from 1 to {len(positions)}")
     return positions[channel - 1]
 
 

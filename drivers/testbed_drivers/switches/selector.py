@@ -39,7 +39,7 @@ class Selector(Switch[AnyOptions, AnyDialect]):
         for ingress, egress in in_the_way.items():
             raise Rejected(
                 self._name,
-                f"is not told {change}: that would undo {ingress}→{egress}, which is in use",
+                f"was not sent {change}: that would remove {ingress}→{egress}, which is in use",
                 hint="remove it in the same change, if it is yours",
             )
         wanted = after(begin, change)

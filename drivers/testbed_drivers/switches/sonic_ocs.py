@@ -65,7 +65,7 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
     def _new_dialect(self, endpoint: Endpoint) -> CommandLine:
         if not isinstance(place(endpoint.resource), Ssh):
             raise UsageError(
-                f"{self._name}: {endpoint.resource!r} is no SSH server",
+                f"{self._name}: {endpoint.resource!r} is not the URL of an SSH server",
                 hint="write 'ssh://admin@192.0.2.10'",
             )
         password = self._options.password

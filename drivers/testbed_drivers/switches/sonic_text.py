@@ -28,7 +28,7 @@ def circuit(name: str) -> Circuit:
     """Parse the name of a circuit; raise ValueError if it is none."""
     match = _ID.fullmatch(name)
     if match is None:
-        raise ValueError(f"{name!r} is no circuit from an A-side to a B-side port")
+        raise ValueError(f"{name!r} is not a circuit from an A-side to a B-side port")
     return int(match[1]), int(match[2])
 
 
@@ -73,16 +73,18 @@ def _rows(text: str, columns: Sequence[str]) -> list[list[str]]:
     if not lines:
         return []
     if list(columns) not in lines:
-        raise ValueError(f"{text[:80]!r} is no table of {', '.join(columns)}")
+        raise ValueError(f"{text[:80]!r} is not a table with the columns {', '.join(columns)}")
     below = lines[lines.index(list(columns)) + 1 :]
     rows = [line for line in below if set("".join(line)) != {"-"}]
     if wrong := [row for row in rows if len(row) != len(columns)]:
-        raise ValueError(f"{' '.join(wrong[0])!r} is no row of {', '.join(columns)}")
+        raise ValueError(
+            f"{' '.join(wrong[0])!r} is not a row with the columns {', '.join(columns)}"
+        )
     return rows
 
 
 def _circuit_of(row: Sequence[str]) -> Circuit:
     """Return the circuit of a row, which says it twice."""
     if row[0] != f"{row[1]}-{row[2]}":
-        raise ValueError(f"{' '.join(row)!r} contradicts itself")
+        raise ValueError(f"{' '.join(row)!r} has columns that contradict each other")
     return circuit(row[0])

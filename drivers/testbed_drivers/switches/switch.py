@@ -150,9 +150,9 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
                     f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
                 )
         if len(set(change.adds.values())) != len(change.adds):
-            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+            raise UsageError(f"{self._name}: two inputs are to be connected to one output")
         if change.adds.keys() & set(change.adds.values()):
-            raise UsageError(f"{self._name}: a port is wanted in two cross-connects")
+            raise UsageError(f"{self._name}: a port is to be used in two cross-connects")
 
     def _no_path(self, pairs: State) -> UsageError:
         can = self.capabilities

@@ -43,9 +43,13 @@ def dial_for(
     direct = "ssh" if isinstance(where, Ssh) else "tcp" if isinstance(where, Tcp) else "serial"
     name = transport or ("visa" if is_visa(resource) else direct)
     if name == "serial" and not isinstance(where, Tty):
-        raise UsageError(f"{instrument}: {resource!r} is no serial line", hint="use 'visa'")
+        raise UsageError(
+            f"{instrument}: {resource!r} is not a serial line", hint="use transport 'visa'"
+        )
     if name == "tcp" and not isinstance(where, Tcp):
-        raise UsageError(f"{instrument}: {resource!r} is no TCP port", hint="use 'serial'")
+        raise UsageError(
+            f"{instrument}: {resource!r} is not a TCP port", hint="use transport 'serial'"
+        )
     load = kind("transports", name).load
     if setting and isinstance(where, Tty) and (setting.parity != "none" or setting.rtscts):
         return partial(load(), parity=setting.parity, rtscts=setting.rtscts)
@@ -72,7 +76,7 @@ class Endpoint:
         """Raise UsageError if a serial number is expected of a device that does not report any."""
         if self.serial is not None:
             raise UsageError(
-                f"{self.instrument}: {what} does not tell its serial number",
+                f"{self.instrument}: {what} does not report its serial number",
                 hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
             )
 

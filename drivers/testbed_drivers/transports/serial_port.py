@@ -32,7 +32,7 @@ def dial(
     """Open a serial device exclusively, and discard bytes that were received before."""
     where = place(resource)
     if not isinstance(where, Tty):
-        raise UsageError(f"{instrument}: {resource!r} is no serial line")
+        raise UsageError(f"{instrument}: {resource!r} is not a serial line")
     try:
         port = serial.Serial(
             where.path,
@@ -61,7 +61,9 @@ class SerialTransport(BufferedTransport):
             self._port.write_timeout = deadline.left
             self._port.write(data)
         except serial.SerialTimeoutException as error:
-            raise NoReply(self._instrument, f"took none of {len(data)} bytes in time") from error
+            raise NoReply(
+                self._instrument, f"accepted none of the {len(data)} bytes in time"
+            ) from error
         except OSError as error:
             raise self._failed("sending", error) from error
 

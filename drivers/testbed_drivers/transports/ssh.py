@@ -42,7 +42,7 @@ def dial(
     """
     where = place(resource)
     if not isinstance(where, Ssh):
-        raise UsageError(f"{instrument}: {resource!r} is no SSH server")
+        raise UsageError(f"{instrument}: {resource!r} is not the URL of an SSH server")
     word = password.reveal() if password else None
     line = open_socket(instrument, where, deadline)
     client = paramiko.SSHClient()
@@ -117,7 +117,7 @@ class SshTransport(BufferedTransport):
         with _disconnect_at(deadline, self._line):
             status = self._command.recv_exit_status()
         if status < 0:
-            raise self._failed("a command ended without a status", EOFError(), deadline)
+            raise self._failed("a command ended without an exit status", EOFError(), deadline)
         self._command = None
         return EXIT_MARK + b"%d\n" % status
 

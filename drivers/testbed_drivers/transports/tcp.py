@@ -22,7 +22,7 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Tc
     """Connect to a TCP port, given as a VISA name or as `tcp://host:port`."""
     where = place(resource)
     if not isinstance(where, Tcp):
-        raise UsageError(f"{instrument}: {resource!r} is no TCP port")
+        raise UsageError(f"{instrument}: {resource!r} is not a TCP port")
     return TcpTransport(instrument, open_socket(instrument, where, deadline))
 
 

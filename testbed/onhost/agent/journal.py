@@ -54,7 +54,7 @@ class HostJournal:
         try:
             _append(self._file, entry)
         except OSError as error:
-            raise OSError(f"{self._path} takes no more: {error.strerror}") from error
+            raise OSError(f"writing {self._path} failed: {error.strerror}") from error
         self._open[number] = entry
         return number
 

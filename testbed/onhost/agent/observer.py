@@ -90,7 +90,7 @@ class ProcessObservers:
     def ask(self, slot: int, number: int) -> None:
         """Answer request `number` with the next report of a slot's observer."""
         if slot not in self._by_slot:
-            raise ValueError(f"no process observes slot {slot}, or it has seen nothing")
+            raise ValueError(f"no process observes slot {slot}, or it has reported no state")
         self._by_slot[slot].requests.append(number)
         self._answer(self._by_slot[slot])
 
@@ -115,7 +115,9 @@ class ProcessObservers:
         with suppress(KeyError):  # its pipe may have ended before
             self._selector.unregister(observer.pipe)
         for number in observer.requests:
-            self._send({"re": number, "error": f"the observer of slot {slot} has seen nothing"})
+            self._send(
+                {"re": number, "error": f"the observer of slot {slot} has reported no state"}
+            )
         observer.end()
 
     def end_all(self) -> None:

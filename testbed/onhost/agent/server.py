@@ -209,7 +209,7 @@ class Agent:
     @property
     def _ranks(self) -> Ranks:
         if self._started is None:
-            raise ValueError("this agent was started to look only")
+            raise ValueError("this agent was started read-only and may not change the host")
         return self._started
 
     # --- events ----------------------------------------------------------------------------

@@ -62,7 +62,7 @@ _UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
 def undo(entry: dict[str, Any]) -> str:
     """Carry out one undo entry; return what is still changed, or an empty string."""
     if entry["undo"] not in _UNDO:
-        return f"this version cannot take back {entry['undo']!r}"
+        return f"this version of testbed cannot undo {entry['undo']!r}"
     try:
         return _UNDO[entry["undo"]](entry)
     except OSError as error:

@@ -30,7 +30,7 @@ class Options:
     def __post_init__(self) -> None:
         for size in self.sizes:
             if size < 4 or size % 4:
-                raise ValueError(f"{size} bytes are no whole number of float32")
+                raise ValueError(f"{size} bytes are not a whole number of float32 values")
 
 
 class Job:

@@ -118,7 +118,9 @@ class Member:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
-            raise Refused(f"rank {rank} has no place among {sorted(members)}")
+            raise Refused(
+                f"members {sorted(members)} are not ranks 0, 1, … that include rank {rank}"
+            )
         identity = RankIdentity(self._token, command["generation"], rank, len(members))
         leave = self._control.leave
         peers = {other: (m["address"], m["port"]) for other, m in members.items()}

@@ -115,7 +115,9 @@ class GradientSum:
         self, size: int, ranks: int, schedule: Mapping[str, Any] | None, choice: int = 0
     ) -> None:
         if schedule is not None and schedule["ranks"] != ranks:
-            raise Refused(f"a schedule of {schedule['ranks']} ranks cannot serve {ranks}")
+            raise Refused(
+                f"a schedule of {schedule['ranks']} ranks cannot be used by {ranks} ranks"
+            )
         self.schedule, self.choice = schedule, choice
         self.name: str = "ring" if schedule is None else schedule["name"]
         self.vector = VerifiedVector(size, ranks, ranks if schedule is None else schedule["chunks"])

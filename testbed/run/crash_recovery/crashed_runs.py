@@ -34,14 +34,13 @@ class CrashedRun:
         if not isinstance(facts, dict) or facts.get("label") not in _LABELS:
             raise UsageError(
                 f"{directory.path}/run.json does not say whether it ran on hardware or on a twin",
-                hint="see to the lab by hand",
+                hint="check the switches and hosts of the lab by hand",
             )
         if _is_contradictory(facts):
             raise UsageError(
                 f"{directory.path}/run.json does not say in which twin it ran: its label is "
                 f"{facts['label']} and its twin {facts.get('twin')!r}",
-                hint="what a run changed in a twin is never looked for on hardware; see to it by "
-                "hand",
+                hint="changes in a twin are not undone on hardware; check the twin by hand",
             )
         return cls(directory, facts)
 

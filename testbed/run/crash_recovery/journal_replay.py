@@ -104,11 +104,14 @@ class JournalReplay:
                     self.journal.settle(entry["id"])
                 case kind:
                     raise UnsafeError(
-                        f"this version cannot take back {kind!r}",
-                        hint=f"do it by hand: {dict(entry)}",
+                        f"this version of testbed cannot undo {kind!r}",
+                        hint=f"undo by hand what its journal says: {dict(entry)}",
                     )
         except (KeyError, TypeError, ValueError) as error:
-            raise UnsafeError(f"{dict(entry)} cannot be understood: {error!r}") from error
+            raise UnsafeError(
+                f"the journal entry {dict(entry)} cannot be understood: {error!r}",
+                hint="find out what it changed, and undo that by hand",
+            ) from error
 
     def _restore_circuits(self, entry: Entry, deadline: Deadline) -> None:
         """Restore every switch that answers, whatever the others do."""
@@ -143,7 +146,9 @@ class JournalReplay:
     @property
     def _twin_control(self) -> TwinControl:
         if self.twin is None:
-            raise UnsafeError("this run's twin is not running", hint="name it with --twin")
+            raise UnsafeError(
+                "the twin of this run was not found", hint="if it is up, name it with --twin"
+            )
         return self.twin
 
     def _clean_hosts(self, entries: Mapping[str, list[Entry]], deadline: Deadline) -> None:
@@ -173,7 +178,7 @@ class JournalReplay:
         def open_one(name: str) -> None:
             if name not in self.lab.instruments():
                 text = f"{name} is not an instrument of the lab"
-                raise UnsafeError(text, hint="look at it by hand")
+                raise UnsafeError(text, hint="check by hand what the run left changed there")
             limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
             self._bench.open_instruments([name], limit)
 

@@ -59,7 +59,7 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
                 raise FileError(
                     where(),
                     "a second fault of a job in one trial cannot be injected yet",
-                    hint="give it a variant of its own; write faults of switches after it",
+                    hint="give it a variant of its own",
                 )
             continue
         name = str(fault.target)
@@ -69,10 +69,12 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
                 where("target"), f"{name!r} is not a switch of lab {lab.lab}", hint=hint
             )
         if fault.hold is not None:
-            hint = "say how often it strikes, with 'count'"
-            raise FileError(where("hold"), "a far end misbehaves until the trial ends", hint=hint)
+            message = f"{fault.kind} lasts until the trial ends, so it cannot have `hold`"
+            hint = "remove `hold`, or limit how often the fault occurs with `count`"
+            raise FileError(where("hold"), message, hint=hint)
         main = job_fault(experiment)
         if main and fault.at.step > main.at.step:
-            message = f"it would begin after the {main.kind}, in step {main.at.step}"
-            raise FileError(where("at", "step"), message, hint="let it begin before")
+            message = f"{fault.kind} would begin in step {fault.at.step}, after the {main.kind}"
+            hint = f"write step {main.at.step} or an earlier one"
+            raise FileError(where("at", "step"), message, hint=hint)
         yield FarEndFault(fault.kind, name, fault.at.step, entry)

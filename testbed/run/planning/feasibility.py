@@ -25,8 +25,8 @@ def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: P
             arms = "variants" if experiment.variants else "matrix"
             raise FileError(
                 experiment.source.where(arms, arm.name),
-                f"{arm.name} uses host {host}, which the first variant does not",
-                hint="name the variant that uses the most hosts first",
+                f"{arm.name} uses host {host}, which the first arm does not use",
+                hint="list the arm that uses the most hosts first",
             )
 
 
@@ -39,7 +39,7 @@ def check_lab_changes(arm: Arm, lab: Lab) -> None:
             raise FileError(
                 str(override.marks[()].key),
                 f"{override.key} changes nothing: every switch settles as its card says",
-                hint="take one out of twin.cards",
+                hint="remove a switch from twin.cards in the lab file, or this key",
             )
         if _lasting(changed) != _lasting(lab):
             raise FileError(
@@ -62,9 +62,9 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
         if placement.job.endless:
             raise FileError(
                 experiment.source.where("jobs", placement.name),
-                f"a trial of {arm.name} would never end: nothing happens to job "
-                f"{placement.name}, and it has no last step",
-                hint="give the job `steps`",
+                f"a trial of {arm.name} would never end: job {placement.name} has no fault and "
+                "no last step",
+                hint="give the job `steps`, or the experiment a fault",
             )
         return
     _check_permission(experiment, lab, fault, placement)
@@ -89,7 +89,7 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
             raise FileError(
                 where,
                 f"lab {lab.lab} does not permit {fault.kind} on {host}",
-                hint="its file says what it permits, under `allow`",
+                hint="permit it under `allow` in the lab file, or choose another fault or host",
             )
         if fault.kind == "power-cut" and lab.hosts[host].power is None:
             raise FileError(
@@ -98,13 +98,22 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
                 hint="add `power:` to it in the lab file, or break something else",
             )
     if fault.kind == "dark-circuit" and placement.fabric == "packet":
-        raise FileError(where, "on a packet switch there is no circuit that could go dark")
+        raise FileError(
+            where,
+            "on a packet switch there is no circuit that could go dark",
+            hint="use a lab with a circuit switch, or another fault",
+        )
     if fault.kind == "dark-circuit" and not placement.circuits:
-        raise FileError(where, "a job of one rank has no circuit that could go dark")
+        raise FileError(
+            where,
+            f"job {placement.name} has one rank, so no circuit that could go dark",
+            hint="give it more ranks, or use another fault",
+        )
     if fault.kind == "power-cut" and placement.fabric == "packet":
         raise FileError(
             where,
-            "no neighbour would see a power cut: on a packet switch only the victim loses its link",
+            "no neighbour would observe a power cut: on a packet switch only the victim loses its "
+            "link",
             hint="use a lab with a circuit switch, or break something else",
         )
 
@@ -114,7 +123,9 @@ def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) ->
     if last is not None and fault.at.step > last:
         raise FileError(
             experiment.source.where("faults", JOB_FAULT, "at", "step"),
-            f"job {placement.name} ends with step {last} (the first is 0), before the fault is due",
+            f"job {placement.name} ends with step {last} (the first is 0), and {fault.kind} is due "
+            f"in step {fault.at.step}",
+            hint="write an earlier step here, or more `steps` for the job",
         )
 
 
@@ -124,13 +135,16 @@ def _check_target(
     target, hosts = fault.target, placement.hosts
     where = experiment.source.where("faults", JOB_FAULT, "target")
     if target.rank is not None and target.rank >= len(hosts):
-        raise FileError(where, f"{target} is not one of the {len(hosts)} ranks")
+        raise FileError(
+            where,
+            f"job {placement.name} has no {target}; its ranks are 0 to {len(hosts) - 1}",
+        )
     is_odd = target.kind == "port" and fault.kind not in _OF_A_PORT
     if is_odd or (target.host and target.host not in hosts):
         raise FileError(
             where,
-            f"{target} is not the host of a rank",
-            hint="write 'random', 'rank 2' or one of " + ", ".join(hosts),
+            f"{fault.kind} needs a host that runs a rank, and {target} is not one",
+            hint="write 'random', 'rank 0' or one of " + ", ".join(hosts),
         )
     moves_on = placement.job.endless and experiment.policy is not None
     if target.kind == "host" and moves_on and not is_only_trial:
@@ -145,7 +159,9 @@ def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
     target, where = fault.target, experiment.source.where("faults", JOB_FAULT, "target")
     if target.kind != "port":
         raise FileError(
-            where, f"{fault.kind} hits a port, and {target} is not one", hint="write it as 'h0.p1'"
+            where,
+            f"{fault.kind} needs a port of a host, and {target} is not one",
+            hint="write it as 'h0.p1'",
         )
     port = HostPort(target.host, target.port)
     if port not in (wiring := lab.wiring()):
@@ -157,5 +173,5 @@ def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
         raise FileError(
             where,
             f"no fibre of {port} runs through an attenuator of lab {lab.lab}",
-            hint="name one under `attenuators:` in the lab file, or aim at another port",
+            hint="list one under `attenuators:` in the lab file, or write another port",
         )

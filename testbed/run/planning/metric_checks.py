@@ -133,7 +133,11 @@ def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -
     if message:
         return f"{message}; {hint}"
     units = mine.meaning(metric).unit, theirs.meaning(other).unit
-    return "" if units[0] == units[1] else f"{metric} and {other} are not in one unit"
+    if units[0] == units[1]:
+        return ""
+    without_unit = {"": "text", "1": "a number"}
+    mine_is, theirs_is = (without_unit.get(unit, f"in {unit}") for unit in units)
+    return f"{metric} ({mine_is}) and {other} ({theirs_is}) cannot be compared"
 
 
 def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
@@ -194,8 +198,8 @@ def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
         for name, own in own_metrics(spec.options).items():
             if name in METRICS or is_of_size(name):
                 where = experiment.source.where("jobs", job, "metrics", name)
-                hint = "give the program's own metric a name of its own"
-                raise FileError(where, f"{name!r} means something else already", hint=hint)
+                message = f"{name!r} is already the name of a metric of the testbed"
+                raise FileError(where, message, hint="give the program's metric another name")
             found[name] = own
     return found
 

@@ -16,7 +16,7 @@ def is_model(experiment: Experiment) -> bool:
         if not found:
             raise FileError(
                 experiment.source.where("variants" if experiment.variants else "matrix"),
-                f"{name} runs a job and other arms compute a model, and no run can be both",
+                f"{name} runs a job and other arms compute a model; one experiment cannot do both",
                 hint="write two experiments",
             )
     for arm in experiment.arms():
@@ -33,16 +33,18 @@ def _check_that_nothing_runs(arm: Arm) -> None:
         message = "an experiment with a model must have exactly one job"
         raise FileError(where("jobs"), message, hint="remove the others")
     if experiment.needs.hosts:
-        message = f"a model runs on no host, and this says it needs {experiment.needs.hosts}"
+        message = f"a model runs on no host, and needs.hosts is {experiment.needs.hosts}"
         raise FileError(where("needs", "hosts"), message, hint="write 0")
     if job.hosts:
-        raise FileError(where("jobs", name, "hosts"), "a model runs on no host")
+        message = "a model runs on no host, so it cannot have `hosts`"
+        raise FileError(where("jobs", name, "hosts"), message, hint="remove `hosts`")
     for key in ("faults", "policy"):
         if getattr(experiment, key):
-            raise FileError(where(key), f"a model has no hosts for {key} to act on")
+            message = f"a model has no hosts for {key} to act on"
+            raise FileError(where(key), message, hint=f"remove `{key}`")
     for override in arm.overrides:
-        message = f"a model asks nothing of a lab, so {override.key} changes nothing"
-        raise FileError(str(override.marks[()].key), message)
+        message = f"a model uses no lab, so {override.key} changes nothing"
+        raise FileError(str(override.marks[()].key), message, hint="remove this key")
 
 
 def _has_model(arm: Arm) -> bool:

@@ -67,6 +67,7 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
             raise FileError(
                 experiment.source.where("jobs", name, "circuits"),
                 "a packet switch has no circuits to re-point or to forward over",
+                hint="remove `circuits`, or use a lab with a circuit switch",
             )
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     if isinstance(job, FabricDependentJob):
@@ -90,19 +91,23 @@ def _check_packet_ports(
     switches = {end.switch for port, end in plugged.items() if port.host in hosts}
     for host in hosts:
         if not lab.hosts[host].ports_on("packet"):
-            raise FileError(where, f"{host} of lab {lab.lab} is on no packet switch")
+            raise FileError(
+                where,
+                f"{host} of lab {lab.lab} is on no packet switch",
+                hint="give one of its ports `packet` in the lab file, or name other hosts",
+            )
     if len(switches) > 1:
         several = ", ".join(sorted(switches))
         raise FileError(
             where,
-            f"its hosts are on several packet switches: {several}",
+            f"the hosts of job {name} are on several packet switches: {several}",
             hint="choose hosts on one packet switch",
         )
     if experiment.policy is not None:
         raise FileError(
             experiment.source.where("policy", "kind"),
             f"{experiment.policy.kind} re-points circuits, and a packet switch has none",
-            hint="use a lab with a circuit switch",
+            hint="remove the policy, or use a lab with a circuit switch",
         )
 
 
@@ -141,15 +146,17 @@ def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tu
             raise FileError(where, str(set_aside[host]), hint="name another host")
     hosts = tuple(named or (host for host in lab.hosts if host not in set_aside))
     if len(hosts) < count:
+        there = f"job {name} lists" if named else f"lab {lab.lab} has"
         raise FileError(
             experiment.source.where("jobs", name, "hosts" if named else "ranks"),
-            f"ranks and spares need {count} hosts, and there are {len(hosts)}",
+            f"ranks and spares need {count} hosts, and {there} {len(hosts)}",
         )
     if count > experiment.needs.hosts:
         raise FileError(
             experiment.source.where("needs", "hosts"),
-            f"the experiment says it needs {experiment.needs.hosts} hosts, and job {name} "
-            f"uses {count}",
+            f"job {name} uses {count} hosts (with spares), more than the "
+            f"{experiment.needs.hosts} declared in needs.hosts",
+            hint="raise needs.hosts, or use fewer ranks or spares",
         )
     return hosts[:count]
 
@@ -166,8 +173,8 @@ def _circuits(
     if job.topology == "all":
         raise FileError(
             experiment.source.where("jobs", name, "kind"),
-            f"each rank of job {name} talks to all others, which takes a packet switch",
-            hint="say `fabric: packet`, and use a lab with a packet switch",
+            f"each rank of job {name} sends to all others, which needs a packet switch",
+            hint="write `fabric: packet`, and use a lab with a packet switch",
         )
     try:
         for host in hosts:
@@ -195,7 +202,7 @@ def _asked(
         raise FileError(
             experiment.source.where("policy", "kind"),
             f"{experiment.policy.kind} re-points circuits, and so do the ranks of job {name}",
-            hint="leave the policy out",
+            hint="remove the policy",
         )
     ports, wiring = lab.ports(), lab.wiring()
     try:

@@ -63,7 +63,7 @@ def draw_seed(experiment: Experiment, given: int | None) -> int:
     """Return the seed of a run: the given one, else the one in the file, else a new one."""
     if given is not None:
         if given < 0:
-            raise UsageError(f"a seed of {given} is negative")
+            raise UsageError(f"a seed of {given} is negative", hint="give one of at least 0")
         return given
     if experiment.seed is not None:
         return experiment.seed

@@ -24,8 +24,8 @@ def command_lines(
     if experiment.faults:
         raise FileError(
             experiment.source.where("faults", JOB_FAULT),
-            f"job {placement.name} runs a program, which has no steps to break something in",
-            hint="break a job of kind train or allreduce",
+            f"job {placement.name} runs a program, which has no steps in which a fault could begin",
+            hint="remove the fault, or use a job of kind train or allreduce",
         )
     try:
         return job.command_lines([lab.hosts[host] for host in placement.hosts])

@@ -53,7 +53,9 @@ NOT_KNOWN = trial(recovered="not known")
         (">= 200 ms", "failed", 0.1),
     ],
 )
-def test_a_check_on_every_trial_must_hold_in_each_and_shows_the_worst_value(condition, verdict, value):
+def test_a_check_on_every_trial_must_hold_in_each_and_shows_the_worst_value(
+    condition, verdict, value
+):
     found = check("every", condition, FAST)
     assert (found.verdict, found.value) == (verdict, value)
     assert found.limit == condition
@@ -166,7 +168,9 @@ def test_a_statistic_of_all_trials_is_compared_with_the_limit(statistic, conditi
         ("60 ms", 0.01, "passed", -0.09),  # faster than the model allows adds nothing to it
     ],
 )
-def test_the_limit_of_near_prediction_is_a_share_or_a_quantity(condition, measured, verdict, distance):
+def test_the_limit_of_near_prediction_is_a_share_or_a_quantity(
+    condition, measured, verdict, distance
+):
     found = check("near_prediction", condition, [trial(measured, predicted=0.1)] * 3)
     assert found.verdict == verdict
     assert found.value == pytest.approx(distance)

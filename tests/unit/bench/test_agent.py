@@ -52,7 +52,9 @@ def test_the_counters_of_a_port_are_read(agent):
         ({"do": "ask-identity", "port": "p9"}, "p9"),
     ],
 )
-def test_a_failed_request_is_answered_with_an_error_and_the_agent_continues(agent, request_, complaint):
+def test_a_failed_request_is_answered_with_an_error_and_the_agent_continues(
+    agent, request_, complaint
+):
     with pytest.raises(HostError, match=complaint):
         agent.ask(request_.pop("do"), **request_)
     assert agent.ask("alive") == {}

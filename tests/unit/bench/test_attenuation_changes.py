@@ -146,7 +146,7 @@ def test_a_stuck_attenuator_raises_unsafe_and_the_others_are_restored(rig):
 def test_an_unreachable_attenuator_raises_unsafe_when_restored(rig):
     rig.attenuation.add(H0, 20.0, soon())
     rig.wire.close()
-    with pytest.raises(UnsafeError, match="look at the attenuator"):
+    with pytest.raises(UnsafeError, match="check the attenuator"):
         rig.attenuation.restore_all(soon(0.5))
 
 

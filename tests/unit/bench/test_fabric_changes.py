@@ -154,7 +154,7 @@ def test_all_conflicting_circuits_are_named_in_one_command(rack):
 
 def test_a_foreign_circuit_on_leased_ports_is_refused_at_planning(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
-    with pytest.raises(BusyError, match=r"ocs holds circuits .*1→22 \(h0\.p0 to h2\.p1\)"):
+    with pytest.raises(BusyError, match=r"ocs already has .*1→22 \(h0\.p0 to h2\.p1\)"):
         rack.fabric.adopt(frozenset({ONE}), soon())
     assert rack.moves == []
     assert rack.undone() == []
@@ -193,7 +193,7 @@ def test_a_circuit_removed_by_another_client_is_detected_and_named(rack):
     with pytest.raises(BusyError) as refusal:
         change(rack, OTHER)
     said = str(refusal.value)
-    assert "changed by another client" in said
+    assert "has changed since the last command of this run" in said
     assert "2→19 (h0.p1 to h1.p0) is gone" in said
     assert "3→18" not in said
 
@@ -306,7 +306,7 @@ def test_a_circuit_reported_as_failed_is_rolled_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, OTHER)
     rack.far_ends["ocs"].fault("failed", port=2)
-    with pytest.raises(InstrumentError, match="says of 2→19: failed; the change was rolled back"):
+    with pytest.raises(InstrumentError, match="reports 2→19: failed; the change was rolled back"):
         change(rack, ONE)
     assert rack.shown() == OTHER_CROSSED
 
@@ -324,13 +324,17 @@ def test_a_change_by_others_between_two_changes_is_reported_with_the_difference(
     change(rack, ONE)
     rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
-    with pytest.raises(BusyError, match=r"by another client: 2→19 \(h0.p1 to h1.p0\) is gone"):
+    with pytest.raises(
+        BusyError, match=r"last command of this run: 2→19 \(h0.p1 to h1.p0\) is gone"
+    ):
         rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@19)")
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
     rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
-    with pytest.raises(BusyError, match=r"by another client: 1→32 \(h0.p0 to unwired\) came"):
+    with pytest.raises(
+        BusyError, match=r"last command of this run: 1→32 \(h0.p0 to unwired\) was add"
+    ):
         rack.fabric.check(soon())
 
 

@@ -109,7 +109,9 @@ def test_doctor_shows_host_key_fingerprints_and_accepts_new_ones(home, lab, lab_
 
 
 @pytest.mark.parametrize("answer", [False, True])
-def test_at_a_terminal_the_user_is_asked_before_a_host_key_is_accepted(home, lab, lab_file, monkeypatch, answer):
+def test_at_a_terminal_the_user_is_asked_before_a_host_key_is_accepted(
+    home, lab, lab_file, monkeypatch, answer
+):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, err: answer)
     assert testbed.cli.run(["doctor", str(lab_file), "--accept-host-keys"]) == (0 if answer else 4)

@@ -175,7 +175,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
     [
         (b"Welcome to h0!\n", "its agent sent b'Welcome to h0!"),
         (b"\0\0\0\x02[]", "no JSON object"),
-        (encode({"re": 99, "ok": {}}), "question 99, which is not open"),
+        (encode({"re": 99, "ok": {}}), "request 99, which is not pending"),
     ],
 )
 def test_an_agent_that_sends_garbage_is_reported_lost_and_disconnected(line, noise, reason):

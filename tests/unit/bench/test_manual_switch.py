@@ -213,18 +213,21 @@ def test_the_transcript_holds_every_exchange_with_the_switch(hand):
 
 
 def test_a_protected_port_is_not_moved_manually(hand):
-    with pytest.raises(UsageError, match="port 3 is not one of those that lab bench permits"):
+    with pytest.raises(UsageError, match="port 3 of ocs is protected or not in `ports` of lab b"):
         hand.connect("3", "11")
 
 
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ((), r"nothing names no circuit of ocs: it has two ends, not 0; name two host ports"),
-        (("4",), r"it has two ends, not 1"),
-        (("4", "11", "12"), r"it has two ends, not 3"),
+        (
+            (),
+            r"an empty list does not name a circuit of ocs: expected two ends of a circuit, got 0",
+        ),
+        (("4",), r"expected two ends of a circuit, got 1"),
+        (("4", "11", "12"), r"expected two ends of a circuit, got 3"),
         (("4", "h1.p0"), r"'4' is not a host port"),
-        (("17", "11"), r"port 17 is not one of those that lab bench permits"),
+        (("17", "11"), r"port 17 of ocs is protected or not in `ports` of la"),
     ],
 )
 def test_an_impossible_circuit_is_refused_before_the_switch_is_queried(hand, ends, words):
@@ -241,13 +244,15 @@ def test_a_conformance_probe_takes_dark_spare_ports(hand):
 
 
 def test_swapped_circuit_ends_are_reported_as_such(hand):
-    with pytest.raises(UsageError, match=r"no path 11→4: light enters at 1-8 and leaves at 9-16"):
+    with pytest.raises(
+        UsageError, match=r"connect 11→4: ingress ports are 1-8, egress ports are 9-16"
+    ):
         hand.connect("11", "4")
 
 
 def test_a_conflicting_circuit_of_another_user_is_refused(hand):
     hand.connect("4", "11")
-    with pytest.raises(BusyError, match=r"wanted: 4→11 .*`testbed switch ocs disconnect 4 11`"):
+    with pytest.raises(BusyError, match=r"needed: 4→11 .*`testbed switch ocs disconnect 4 11`"):
         hand.connect("4", "14")
     assert hand.shown() == {4: 11}
 
@@ -258,7 +263,7 @@ def test_manual_changes_respect_the_power_limits_of_receivers(hand):
     ):
         hand.connect("4", "10")
     hand.connect("4", "12")
-    with pytest.raises(LabError, match="port 12 is to be kept alight"):
+    with pytest.raises(LabError, match="port 12 is listed in keep_alive"):
         hand.disconnect("4", "12")
 
 
@@ -266,7 +271,7 @@ def test_several_circuits_are_changed_by_one_manual_command(hand):
     lab = hand.lab
     found = parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "12"])
     assert {(cross.ingress, cross.egress) for cross in found} == {(4, 11), (5, 12)}
-    with pytest.raises(UsageError, match="5 11 uses a port that is named before"):
+    with pytest.raises(UsageError, match="5 11 uses port 11 of ocs, as an earlier pair"):
         parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "11"])
-    with pytest.raises(UsageError, match="it has two ends, not 3"):
+    with pytest.raises(UsageError, match="expected two ends of a circuit, got 3"):
         parse_endpoint_pairs(lab, "ocs", ["4", "11", "5"])

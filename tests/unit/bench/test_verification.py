@@ -56,7 +56,7 @@ def test_a_change_ends_soon_after_the_mirrors_settled(switch, crossbar):
 
 def test_a_mirror_that_does_not_settle_fails_after_the_maximum_settle_time(switch, crossbar):
     arm(switch, "slow", port=1)
-    with pytest.raises(InstrumentError, match="says of 1→5: moving; the change was rolled back"):
+    with pytest.raises(InstrumentError, match="reports 1→5: moving; the change was rolled back"):
         change(switch, crossbar, {1: 5})
     assert SETTLE_MAX + MARGIN <= switch.time.now() <= SETTLE_MAX + MARGIN + 0.08
     assert switch.box.commanded == {}
@@ -64,7 +64,7 @@ def test_a_mirror_that_does_not_settle_fails_after_the_maximum_settle_time(switc
 
 def test_verification_does_not_wait_for_a_circuit_that_has_failed(switch, crossbar):
     arm(switch, "failed", port=2)
-    with pytest.raises(InstrumentError, match="says of 2→6: failed"):
+    with pytest.raises(InstrumentError, match="reports 2→6: failed"):
         change(switch, crossbar, {1: 5, 2: 6})
     assert len(switch.looks) == 1
 
@@ -207,7 +207,7 @@ def test_no_power_is_read_where_no_receiver_has_a_limit(switch):
 def test_light_that_must_stay_is_removed_only_for_other_light_or_by_the_restoring(switch):
     crossbar = switch.crossbar(limits=LightLimits(keep_alive=frozenset({5})))
     change(switch, crossbar, {1: 5})
-    with pytest.raises(LabError, match="port 5 is to be kept alight"):
+    with pytest.raises(LabError, match="port 5 is listed in keep_alive"):
         change(switch, crossbar, {})
     change(switch, crossbar, {2: 5})
     crossbar.restore(switch.soon())

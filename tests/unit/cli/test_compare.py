@@ -33,7 +33,7 @@ def test_a_characterisation_card_does_not_differ_from_itself(capsys):
     [
         (PIEZO, "nowhere.json", "nowhere.json cannot be read: No such file"),
         ("nowhere.json", PIEZO, "nowhere.json cannot be read: No such file"),
-        (PIEZO, __file__, "no JSON"),
+        (PIEZO, __file__, "not JSON"),
         ("zzz", "yyy", "'zzz' names no run in"),
     ],
 )

@@ -262,4 +262,4 @@ def test_only_errors_caused_by_recorded_values_are_reported_as_damage(run, fail,
         fail()
     assert isinstance(raised.value, UsageError) is is_damage
     if is_damage:
-        assert f"the record in {run.path} is not as a run writes it" in str(raised.value)
+        assert f"the record in {run.path} is not in the format that runs write" in str(raised.value)

@@ -19,7 +19,9 @@ EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])
 
 @given(EVEN, st.sampled_from(ALGORITHMS), st.integers(0, 60), st.integers(0, 15), st.randoms())
 @settings(max_examples=80)
-def test_integer_sums_and_maxima_are_exact_for_every_all_reduce(ranks, algorithm, size, straggler, random) -> None:
+def test_integer_sums_and_maxima_are_exact_for_every_all_reduce(
+    ranks, algorithm, size, straggler, random
+) -> None:
     schedule = all_reduce(algorithm, ranks, straggler % ranks)
     buffers = np.random.default_rng(random.randrange(2**32)).integers(-999, 999, (ranks, size))
     assert (execute(schedule, buffers) == buffers.sum(axis=0)).all()

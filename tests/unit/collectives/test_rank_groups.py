@@ -54,7 +54,7 @@ def test_ranks_are_in_one_group_just_when_all_other_coordinates_agree(mesh, data
     [
         ({}, [], "at least one dimension"),
         ({"dp": 2, "tp": 0}, ["dp"], "dimension tp must have at least 1 rank, not 0"),
-        ({"dp": 2, "tp": 2}, ["ep"], "'ep' is none of the dimensions dp, tp"),
+        ({"dp": 2, "tp": 2}, ["ep"], "'ep' is not one of the dimensions dp, tp"),
     ],
 )
 def test_a_mesh_without_dimensions_or_ranks_is_refused(mesh, dimensions, reason):

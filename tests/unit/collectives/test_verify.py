@@ -64,7 +64,9 @@ def judge(schedule: Schedule, label: str, sends: oracle.Sends) -> bool:
 
 
 @pytest.mark.parametrize("schedule", SMALL, ids=name)
-def test_every_schedule_with_one_mutated_send_is_refused_or_still_correct(schedule: Schedule) -> None:
+def test_every_schedule_with_one_mutated_send_is_refused_or_still_correct(
+    schedule: Schedule,
+) -> None:
     every = oracle.mutants(schedule)
     refused = sum(judge(schedule, label, sends) for label, sends in every)
     print(f"{name(schedule)}: {refused} of {len(every)} mutations refused, the rest harmless")

@@ -83,7 +83,7 @@ def test_a_line_longer_than_the_limit_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"one\n" + b"x" * (17 << 20))
     lines = read_lines(tmp_path / "file", 1 << 30)
     assert next(lines) == b"one"
-    with pytest.raises(OSError, match="a line is longer than 16 MiB"):
+    with pytest.raises(OSError, match="a line of the file is longer than 16 MiB"):
         next(lines)
 
 

@@ -47,7 +47,7 @@ def test_an_invalid_tcp_port_is_refused(resource):
 
 
 def test_a_password_is_refused_without_being_repeated():
-    with pytest.raises(ValueError, match="no password") as caught:
+    with pytest.raises(ValueError, match="must not contain a password") as caught:
         place("ssh://admin:hunter2@ocs.example")
     assert "hunter2" not in str(caught.value)
 

@@ -221,7 +221,7 @@ def test_an_invalid_table_of_time_slots_is_refused(slots, unit, reason):
 
 def test_time_slots_with_ranks_or_ports_that_the_job_lacks_are_refused():
     rotate = Rotate("main", [TimeSlot(AllToAll().matchings(6, 1)[0], 1)])
-    with pytest.raises(ValueError, match="there are 4 ranks, and rank"):
+    with pytest.raises(ValueError, match=r"there is no rank . among the 4 ranks"):
         rotate.begin(View(0.0, {"main": JOB}))
     no_ports = replace(JOB, ports=((HostPort("h0", "p0"),), (), (), ()))
     with pytest.raises(ValueError, match="has 0 fabric ports, and no port 0"):

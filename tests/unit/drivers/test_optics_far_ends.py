@@ -121,5 +121,5 @@ def test_each_channel_has_its_own_unit_and_wavelength():
 
 
 def test_a_thorlabs_meter_has_one_channel():
-    with pytest.raises(ValueError, match="one channel"):
+    with pytest.raises(ValueError, match="only channel 1"):
         ThorlabsMeterFarEnd(MeterSite(frozenset({2}), "S1", 7, VirtualTime(), {}.get))

@@ -64,6 +64,7 @@ def box():
 
 def test_set_commands_have_no_reply_and_queries_have_one(box):
     assert box.say("*CLS") is None
+    assert box.say("OXC:SWIT:CONN:ADD (@1),(@5)") is None
     assert box.say("*IDN?") == "Polatis,I-OST-4x4-LU1-DMHNS,S1,6.5.2.18"
     assert box.say("oxc:switch:size?") == "4,4"
     assert box.say("*OPC?") == "1"

@@ -146,7 +146,9 @@ class TestDiconMxs:
         assert mxs.say("ROUT2:SCAN?") == b"0\r"
 
     @pytest.mark.parametrize(("conflict", "lit"), [("move", {2: 4}), ("ignore", {1: 4, 2: 3})])
-    def test_an_output_in_use_is_moved_or_refused_as_the_characterisation_card_says(self, mxs, conflict, lit):
+    def test_an_output_in_use_is_moved_or_refused_as_the_characterisation_card_says(
+        self, mxs, conflict, lit
+    ):
         mxs.site.conflict = conflict
         mxs.say("ROUT1:SCAN 2;:ROUT2:SCAN 1")
         mxs.say("ROUT2:SCAN 2")

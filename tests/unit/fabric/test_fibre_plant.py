@@ -160,7 +160,7 @@ def test_a_port_that_a_rank_does_not_have_is_named():
     (links,) = Torus((2, 2)).matchings(4, 4)
     assert "rank 0 has 2 fabric ports, and no port 2" in str(refused(links, plant).missing)
     (links,) = Ring().matchings(5, 2)
-    assert "there are 4 ranks, and rank 4 is none of them" in str(refused(links, plant).missing)
+    assert "there is no rank 4 among the 4 ranks" in str(refused(links, plant).missing)
 
 
 @pytest.mark.parametrize("near", ["h0.p0", "h2.p0"])

@@ -108,9 +108,9 @@ def test_a_map_that_no_mesh_can_have_is_refused(sides, complaint):
     ("ports", "complaint"),
     [
         ({"bidi": (1,), "ingress": (2,), "egress": (3,)}, "all reciprocal or none"),
-        ({"bidi": (1, 1)}, "each of them once"),
+        ({"bidi": (1, 1)}, "each named once"),
         ({"bidi": (28,)}, "0 to 27"),
-        ({}, "of both sides"),
+        ({}, "ingress and egress ports"),
     ],
 )
 def test_ports_that_a_mesh_cannot_use_are_refused(ports, complaint):

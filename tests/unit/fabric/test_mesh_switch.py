@@ -51,7 +51,7 @@ def test_the_loss_of_a_circuit_is_the_sum_of_its_cells():
 def test_a_mesh_configuration_with_a_wrong_hash_is_refused():
     value = as_read(BIDI)
     value["matchings"].pop()
-    with pytest.raises(ValueError, match="its content has the hash"):
+    with pytest.raises(ValueError, match="the hash of its content"):
         MeshSwitch.from_json(value)
 
 
@@ -90,15 +90,21 @@ def test_a_stuck_cell_is_never_moved():
 WRONG = {
     "format": (lambda v: v.update(mesh_switch=2), "format 1"),
     "key": (lambda v: v.update(more=1), "has the keys"),
-    "matchings": (lambda v: v.update(matchings=3), "no list"),
-    "matching": (lambda v: v["matchings"].append(1), "has circuits and cells"),
+    "matchings": (lambda v: v.update(matchings=3), "not a list"),
+    "matching": (lambda v: v["matchings"].append(1), "must have the keys circuits and cells"),
     "letters": (lambda v: v["matchings"][0].update(cells="=?"), "text of"),
-    "few cells": (lambda v: v["matchings"][0].update(cells="=x"), "38 cells, a matching sets 2"),
+    "few cells": (
+        lambda v: v["matchings"][0].update(cells="=x"),
+        "38 cells, but a matching sets 2",
+    ),
     "circuits": (lambda v: v["matchings"][0].update(circuits=[[1]]), "pairs of ports"),
     "order": (lambda v: v["matchings"][0].update(circuits=[[2, 1]]), "pairs of ports"),
-    "twice": (lambda v: v["matchings"][0].update(circuits=[[1, 2], [1, 3]]), "each port once"),
+    "twice": (
+        lambda v: v["matchings"][0].update(circuits=[[1, 2], [1, 3]]),
+        "each port at most once",
+    ),
     "no ports": (lambda v: v["mesh"].pop("bidi"), "uses no ports"),
-    "no map": (lambda v: v.update(mesh=[]), "no map of cells"),
+    "no map": (lambda v: v.update(mesh=[]), "not a map of cells"),
 }
 
 
@@ -146,11 +152,14 @@ WRONG_MAPS = {
     "number twice": (lambda v: v["cells"][0].update(cell=1), "cell 1 is listed twice"),
     "side twice": (lambda v: v["cells"].append({**v["cells"][0], "cell": 99}), "the same side"),
     "stuck": (lambda v: v["cells"][0].update(stuck=["x"]), "stuck in '=' or 'x'"),
-    "one loss": (lambda v: v["cells"][1].update(loss=[1, 1]), "cell 0 has no loss"),
-    "loss": (lambda v: [c.update(loss=[1, -1]) for c in v["cells"]], "a loss in bar and in cross"),
+    "one loss": (lambda v: v["cells"][1].update(loss=[1, 1]), "cell 0 lacks a loss"),
+    "loss": (
+        lambda v: [c.update(loss=[1, -1]) for c in v["cells"]],
+        "must have a loss for bar and one for cross",
+    ),
     "ports": (lambda v: v.update(bidi=[[0, 0]]), "lists ports as"),
     "port": (lambda v: v.update(bidi=[[0, 0, 0]]), "no external port at"),
-    "port twice": (lambda v: v["bidi"].append(v["bidi"][0]), "each of them once"),
+    "port twice": (lambda v: v["bidi"].append(v["bidi"][0]), "each named once"),
 }
 
 

@@ -256,21 +256,26 @@ def test_combined_topologies_with_fewer_matchings_have_no_links_in_later_ones():
 @pytest.mark.parametrize(
     ("topology", "ranks", "ports", "reason"),
     [
-        (Ring(), 4, 1, "ring of 4 ranks with 1 fibre .* takes 2 ports a rank, not 1: .*per round"),
-        (Ring(2), 3, 3, "with 2 fibres to each neighbour takes 4 ports a rank, not 3"),
+        (
+            Ring(),
+            4,
+            1,
+            "ring of 4 ranks with 1 fibre .* takes 2 ports on each rank, not 1: .*per round",
+        ),
+        (Ring(2), 3, 3, "with 2 fibres to each neighbour takes 4 ports on each rank, not 3"),
         (Ring(), 2, 0, "a ring of 2 ranks"),
         (Ring(0), 2, 2, "fibres must be at least 1, not 0"),
         (Ring(), 0, 2, "ranks must be at least 1, not 0"),
         (Pairs(), 3, 1, "pairs at a stride of 1 take a multiple of 2 ranks, not 3"),
         (Pairs(2), 6, 1, "pairs at a stride of 2 take a multiple of 4 ranks, not 6"),
-        (Pairs(fibres=2), 2, 1, "a pair with 2 fibres takes 2 ports a rank, not 1"),
+        (Pairs(fibres=2), 2, 1, "a pair with 2 fibres takes 2 ports on each rank, not 1"),
         (Pairs(0), 2, 1, "stride must be at least 1"),
         (Torus((2, 2)), 6, 4, "a torus of 2×2 has 4 ranks, not 6"),
-        (Torus((4, 4, 4)), 64, 4, "a torus of 4×4×4 .* takes 6 ports a rank, not 4"),
+        (Torus((4, 4, 4)), 64, 4, "a torus of 4×4×4 .* takes 6 ports on each rank, not 4"),
         (Torus(()), 1, 2, "not no axis"),
         (Torus((2, 0)), 1, 2, "at least one rank each, not 2×0"),
-        (AllToAll(2), 4, 1, "all-to-all with 2 fibres a pair takes 2 ports a rank, not 1"),
-        (AllToAll(), 4, 0, "takes 1 port a rank, not 0"),
+        (AllToAll(2), 4, 1, "all-to-all with 2 fibres a pair takes 2 ports on each rank, not 1"),
+        (AllToAll(), 4, 0, "takes 1 port on each rank, not 0"),
         (Rails(2), 5, 2, "5 ranks do not fill hosts of 2"),
         (Rails(0), 4, 2, "ranks_per_host must be at least 1"),
         (Rails(2), 8, 1, "a ring of 4 ranks"),
@@ -281,6 +286,8 @@ def test_combined_topologies_with_fewer_matchings_have_no_links_in_later_ones():
         (TimeSlots(()), 2, 1, "at least one slot"),
     ],
 )
-def test_a_topology_that_the_ports_do_not_allow_is_refused_with_the_reason(topology, ranks, ports, reason):
+def test_a_topology_that_the_ports_do_not_allow_is_refused_with_the_reason(
+    topology, ranks, ports, reason
+):
     with pytest.raises(ValueError, match=reason):
         topology.matchings(ranks, ports)

@@ -325,10 +325,10 @@ def test_a_cpu_quota_limits_the_rank_or_is_refused_by_the_host(lab):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "how: sleep and a delay of 0 s do not go together"),
-        ({"how": "quota", "delay": 1.0}, "how: quota and a delay of 1 s do not go together"),
-        ({"how": "quota", "share": 1.0}, "a share must be above 0 % and below 100 %"),
-        ({"how": "freeze-cycle", "period": 0.001}, "a period must be 10 ms at least"),
+        ({}, "with `how: sleep` .* got how: sleep and 0 s"),
+        ({"how": "quota", "delay": 1.0}, "with `how: sleep` .* got how: quota and 1 s"),
+        ({"how": "quota", "share": 1.0}, "`share` must be above 0 % and below 100 %"),
+        ({"how": "freeze-cycle", "period": 0.001}, "`period` must be at least 10 ms"),
     ],
 )
 def test_a_delay_of_zero_is_refused(options, error):

@@ -53,12 +53,12 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
         ({"ranks": 1}, "ranks must be at least 2"),
         ({"ranks": 7}, "stragglar pairs its ranks, so their number must be even, not 7"),
         ({"iterations": 0}, "iterations must be at least 1"),
-        ({"sizes": ()}, "sizes must name at least one"),
+        ({"sizes": ()}, "sizes must have at least one entry"),
         ({"sizes": (6,)}, "6 bytes are not a whole number of float32"),
         ({"sizes": (4096, 4096)}, "4 KiB is listed twice"),
         ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
-        ({"executor": "gloo", "algorithms": ("nccl",)}, "in one library at a time"),
-        ({"straggler": 8}, "rank 8 is not one of the 8 ranks"),
+        ({"executor": "gloo", "algorithms": ("nccl",)}, "only one of the libraries gloo and nccl"),
+        ({"straggler": 8}, "the straggler 8 is not a rank: the ranks are 0 to 7"),
     ],
 )
 def test_impossible_collective_jobs_are_refused(changes, error):

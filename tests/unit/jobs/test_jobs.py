@@ -106,7 +106,7 @@ def test_the_default_model_has_its_documented_state_size():
             "stragglar pairs its ranks, so their number must be even, not 3",
         ),
         ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
-        ({"collective": "direct", "straggler": 2}, "rank 2 is not one of the 2 ranks"),
+        ({"collective": "direct", "straggler": 2}, "straggler 2 is not a rank: the ranks are 0 to"),
     ],
 )
 def test_impossible_models_are_refused(options, complaint):
@@ -118,7 +118,7 @@ def test_impossible_models_are_refused(options, complaint):
     ("options", "complaint"),
     [
         ({"ranks": 1}, "ranks must be at least 2, not 1"),
-        ({"sizes": ()}, "sizes must name at least one"),
+        ({"sizes": ()}, "sizes must have at least one entry"),
         ({"sizes": (4096, 6)}, "6 bytes are not a whole number of float32"),
         ({"sizes": (0,)}, "0 bytes are not a whole number of float32"),
         ({"sizes": (4096, 8192, 4096)}, "4 KiB is listed twice"),

@@ -197,7 +197,7 @@ def test_a_pattern_that_finds_nothing_measures_nothing():
 
 @pytest.mark.parametrize("text", ["= five", "= nan", "= 1e999", "= ", "= 0x10", "= 1_0"])
 def test_a_pattern_that_matches_text_instead_of_a_number_is_refused(text):
-    with pytest.raises(LabError, match=r"metric 'x' caught .* not a number"):
+    with pytest.raises(LabError, match=r"metric 'x' matched .* not a number"):
         read(command(x=Pattern("= (.*)", "1", "lower")), text + "\n")
 
 
@@ -209,7 +209,7 @@ def test_a_group_that_did_not_match_is_refused():
 def test_a_pattern_that_never_ends_is_ended_and_named(monkeypatch):
     monkeypatch.setattr(patterns, "SECONDS", 1)
     endless = Pattern(r"(a+)+$", "1", "lower")
-    with pytest.raises(LabError, match="metric 'endless' did not come to an end in 1 s"):
+    with pytest.raises(LabError, match="metric 'endless' did not end within 1 s"):
         read(command(rate=RATE, endless=endless), "at 1 Mbit/s\n" + "a" * 60 + "!\n")
 
 
@@ -323,12 +323,14 @@ jobs:
         ("'at ([0-9]+)'", "'at [0-9]+'", r"e\.yaml:10:13: jobs\.main.*has 0 groups"),
         ("better: higher", "better: higher, worse: 1", r"e\.yaml:10:.*worse"),
         ("better: higher", "better: faster", r"e\.yaml:10:60: .*unknown word 'faster'"),
-        ('["true"]', "[]", r"e\.yaml:6:.*no program to run"),
+        ('["true"]', "[]", r"e\.yaml:6:.*names no program"),
         ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is not a name for a metric"),
         ("kind: command", "kind: command\n    gpus: 8", r"e\.yaml:7:.*gpus"),
     ],
 )
-def test_an_invalid_option_of_a_program_job_is_reported_at_its_place_in_the_file(tmp_path, monkeypatch, old, new, complaint):
+def test_an_invalid_option_of_a_program_job_is_reported_at_its_place_in_the_file(
+    tmp_path, monkeypatch, old, new, complaint
+):
     monkeypatch.chdir(tmp_path)
     assert FILE.count(old) == 1
     Path("e.yaml").write_text(FILE.replace(old, new))

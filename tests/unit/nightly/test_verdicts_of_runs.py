@@ -56,7 +56,9 @@ MISSED = [
 
 
 @pytest.mark.parametrize(("statistic", "limit", "is_final"), MISSED)
-def test_a_single_trial_fails_only_checks_that_more_trials_cannot_reverse(statistic, limit, is_final):
+def test_a_single_trial_fails_only_checks_that_more_trials_cannot_reverse(
+    statistic, limit, is_final
+):
     missed = check(statistic, limit, "failed")
     assert word(FULL, missed, code=1) == "failed"
     assert word(ONCE, missed, code=1) == ("failed" if is_final else "passed")

@@ -43,5 +43,5 @@ def test_the_initial_values_depend_on_the_rank():
 
 @pytest.mark.parametrize("size", [0, 2, 1001])
 def test_message_sizes_must_be_multiples_of_the_element_size(size):
-    with pytest.raises(ValueError, match="no whole number"):
+    with pytest.raises(ValueError, match="not a whole number"):
         Options(sizes=[size])

@@ -51,7 +51,9 @@ def at(total, element):
     whole=st.booleans(),
     order=st.randoms(),
 )
-def test_a_correct_sum_passes_verification_whatever_the_order_of_rounding(seed, ranks, chunks, step, whole, order):
+def test_a_correct_sum_passes_verification_whatever_the_order_of_rounding(
+    seed, ranks, chunks, step, whole, order
+):
     shuffled = list(range(ranks))
     order.shuffle(shuffled)
     values = gradients(seed, ranks)

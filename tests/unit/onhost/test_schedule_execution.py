@@ -88,7 +88,9 @@ def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size,
 @settings(max_examples=40)
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
 def test_ranks_execute_any_schedule_with_ready_messages_as_the_model(schedule, size, seed):
-    test_ranks_execute_any_schedule_with_the_result_of_the_model.hypothesis.inner_test(schedule, size, seed)
+    test_ranks_execute_any_schedule_with_the_result_of_the_model.hypothesis.inner_test(
+        schedule, size, seed
+    )
 
 
 @pytest.mark.parametrize(("elements", "waits"), [(EAGER, True), (EAGER // 8, False)])

@@ -123,7 +123,7 @@ def test_a_schedule_for_other_ranks_is_refused(gang):
     job.drop(3)
     job.join(1)
     for refused in job.hear("refused", generation=1):
-        assert "a schedule of 4 ranks cannot serve 3" in refused["why"]
+        assert "a schedule of 4 ranks cannot be used by 3" in refused["why"]
 
 
 def break_first_step(job, name, rank, number, fate):

@@ -61,7 +61,7 @@ def test_the_numbers_of_spares_equal_the_table_of_the_paper(
 
 def test_the_outage_of_a_group_is_its_share_of_time_under_repair() -> None:
     assert outage(active=99.0, repair=1.0) == pytest.approx(0.01)
-    with pytest.raises(ValueError, match="no times"):
+    with pytest.raises(ValueError, match="must be at least 0, and one above 0"):
         outage(0, 0)
 
 

@@ -90,7 +90,7 @@ def test_an_invalid_line_before_the_last_one_raises_unsafe(journal, tmp_path):
     path = tmp_path / "journal.jsonl"
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first[:9] + b"\n" + second)
-    with pytest.raises(UnsafeError, match=r"journal\.jsonl:1: .* is no entry"):
+    with pytest.raises(UnsafeError, match=r"journal\.jsonl:1: .* is not an entry"):
         open_entries(path)
 
 
@@ -121,7 +121,7 @@ def test_an_amendment_adds_arguments_to_its_undo_entry(journal, tmp_path):
 
 def test_a_journal_that_is_still_written_cannot_be_resumed(journal, tmp_path):
     path = tmp_path / "journal.jsonl"
-    with pytest.raises(BusyError, match="still going, or being recovered"):
+    with pytest.raises(BusyError, match="still running, or being recovered"):
         Journal.resume(path)
     journal.close()
     resumed = Journal.resume(path)

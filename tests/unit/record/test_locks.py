@@ -171,7 +171,7 @@ def test_a_link_or_a_fifo_in_place_of_a_lock_is_refused(resource, tmp_path):
     assert precious.read_text() == "precious"
     lock_file(resource).unlink()
     os.mkfifo(lock_file(resource))
-    with pytest.raises(LabError, match=r"locking ocs with .* failed: it is no regular file"):
+    with pytest.raises(LabError, match=r"locking ocs with .* failed: it is not a regular file"):
         InstrumentLock("ocs", resource, "run")
 
 

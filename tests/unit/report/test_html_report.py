@@ -97,7 +97,9 @@ def test_references_inside_a_figure_have_exactly_one_target(real):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', real)) <= set(ids)
 
 
-def test_the_html_report_has_a_row_for_every_trial_with_all_its_values(real, recoveries, summarised):
+def test_the_html_report_has_a_row_for_every_trial_with_all_its_values(
+    real, recoveries, summarised
+):
     rows = parsed(real).rows
     faults = [event for event in recoveries if event.kind == "fault.inject"]
     for one, fault in zip(summarised(recoveries).trials, faults, strict=True):

@@ -85,7 +85,9 @@ def test_a_check_shows_its_value_in_the_unit_of_its_limit(name, limit, value, un
 
 
 @given(st.floats(0, 10), st.floats(0, 10), st.integers(1, 100))
-def test_a_bar_stays_within_its_width_and_is_visible_unless_its_length_is_zero(begin, length, width):
+def test_a_bar_stays_within_its_width_and_is_visible_unless_its_length_is_zero(
+    begin, length, width
+):
     scale = begin + length
     drawn = bar(begin, length, scale, width) if scale else ""
     assert len(drawn) <= width + 1

@@ -85,7 +85,7 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
         (
             "rack.yaml",
             [("jobs:", "policy: {kind: splice}\njobs:")],
-            "splice re-points circuits, and so do the ranks of job main; leave the policy out",
+            "splice re-points circuits, and so do the ranks of job main; remove the policy",
         ),
         (
             "packet-rack.yaml",
@@ -95,7 +95,7 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
         (
             "rack.yaml",
             [("[ring, rhd]", "[ring, gloo]")],
-            "gloo connects everybody at once, which takes a packet switch",
+            "gloo connects every rank to all others, which needs a packet switch",
         ),
     ],
 )

@@ -189,7 +189,7 @@ def test_an_unreadable_run_does_not_stop_recovery_of_others(killed, tmp_path, ca
     broken.write_text("lab.yaml", killed.lab.source.text)
     code, _, err = command(capsys)
     assert code == 6 and killed.shown() == {}
-    assert "holds no readable run.json" in err and "is no entry of an undo journal" in err
+    assert "holds no readable run.json" in err and "is not an entry of an undo journal" in err
 
 
 @pytest.mark.parametrize("words", [(), ("latest",)])
@@ -224,7 +224,7 @@ def test_a_run_of_an_unlisted_twin_that_is_alive_is_still_to_be_recovered(killed
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     on_a_twin(killed, f"{node}/{boot}/pid:[1]/12/345")
     code, out, _ = command(capsys)
-    assert code == 4 and "not recovered: the twin that it ran in is not among those" in out
+    assert code == 4 and "not recovered: the twin of this run was not found among" in out
     assert killed.open_undos() != []
 
 
@@ -252,7 +252,7 @@ def test_a_run_without_a_label_is_not_recovered(killed, facts, capsys):
     killed.directory.write_json("run.json", facts)
     code, _, err = command(capsys, "latest")
     assert code == 6
-    assert "does not say whether it ran on hardware" in err or "it is no JSON object" in err
+    assert "does not say whether it ran on hardware" in err or "it is not a JSON object" in err
     assert killed.shown() == ONE_CROSSED
 
 
@@ -273,7 +273,7 @@ def test_a_missing_run_directory_is_reported_until_it_exists_again(killed, tmp_p
     killed.directory.path.parent.rename(tmp_path / "moved")
     code, out, err = command(capsys)
     assert code == 6 and out == ""
-    assert f"{killed.directory.id} died and left something changed, and its record " in err
+    assert f"{killed.directory.id} died and left changes, and its record " in err
     assert command(capsys, "--results", "moved")[0] == 0
     assert killed.shown() == {}
 
@@ -295,7 +295,7 @@ def test_a_missing_results_folder_is_an_error(killed, capsys):
 def test_a_run_that_is_named_with_another_lab_is_refused(killed, tmp_path, capsys):
     (tmp_path / "other.yaml").write_text(killed.lab.source.text.replace("lab: small", "lab: other"))
     code, _, err = command(capsys, "latest", "--lab", "other.yaml")
-    assert code == 2 and f"{killed.directory.id} ran on small, not in what was named" in err
+    assert code == 2 and f"{killed.directory.id} ran on small, not on the lab" in err
 
 
 def test_an_earlier_recovery_is_not_printed_as_done_now(killed, capsys):

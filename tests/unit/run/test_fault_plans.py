@@ -64,7 +64,10 @@ def test_a_trial_may_have_a_far_end_fault_without_a_fault_of_the_job(planned):
     [
         ([POWER_CUT, "{kind: switch-busy, target: oc, at: {step: 1}}"], "not a switch of lab rack"),
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 9}}"], "after the power-cut"),
-        ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"], "until the"),
+        (
+            [POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"],
+            "until the trial",
+        ),
         (
             ["{kind: switch-busy, target: ocs, at: {step: 1}}", POWER_CUT],
             "power-cut is a fault of a job and must be the first entry; list the faults",

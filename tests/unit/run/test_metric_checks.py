@@ -288,7 +288,7 @@ def test_the_metrics_of_an_arm_depend_on_its_own_job_and_fault(refusals):
     (found,) = refusals(TRAIN, 'quiet.recovery_time: {every: "< 1 s"}', rest)
     assert "no trial of quiet has 'recovery_time': nothing is broken" in found
     (found,) = refusals(TRAIN, "quiet.steps: {same_as: broken.step_time}", rest)
-    assert "steps and step_time are not in one unit" in found
+    assert "steps (a number) and step_time (in s) cannot be compared" in found
 
 
 def test_validate_prints_the_problems_and_exits_with_2(tmp_path, capsys):

@@ -101,8 +101,8 @@ def test_an_algorithm_without_a_straggler_has_no_critical_delay(tmp_path, lab):
 @pytest.mark.parametrize(
     ("found", "instead", "line", "words"),
     [
-        ("hosts: 0", "hosts: 1", 4, "a model runs on no host, and this says it needs 1"),
-        ("{main: {", "{main: {hosts: [h0], ", 5, "a model runs on no host"),
+        ("hosts: 0", "hosts: 1", 4, "a model runs on no host, and needs.hosts is 1"),
+        ("{main: {", "{main: {hosts: [h0], ", 5, "a model runs on no host, so it cannot have"),
         ("late: {", "late: {lab.twin.settle: 1 s, ", 8, "lab.twin.settle changes nothing"),
         (
             "late: {jobs.main.delay: 500 ms}",

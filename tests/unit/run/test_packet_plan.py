@@ -60,7 +60,7 @@ REFUSED = {
     "two packet switches": (
         [],
         [("packet: tor.2}", "packet: other.1}"), ("[1-8]}", "[1-8]}\n  other: {ports: [1]}")],
-        "its hosts are on several packet switches: other, tor",
+        "the hosts of job main are on several packet switches: other, tor",
     ),
     "a policy": (
         [("jobs:", "policy: {kind: splice}\njobs:")],
@@ -70,7 +70,7 @@ REFUSED = {
     "a power cut": (
         [("[64 KiB]}", "[64 KiB]}" + KILL)],
         [("allow: [", "allow: [power-cut, ")],
-        "no neighbour would see a power cut",
+        "no neighbour would observe a power cut",
     ),
     "a dark circuit": (
         [("[64 KiB]}", "[64 KiB]}" + KILL.replace("power-cut", "dark-circuit"))],

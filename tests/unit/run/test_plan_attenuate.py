@@ -40,10 +40,14 @@ def test_the_plan_names_the_port_and_opens_its_attenuator_and_meter(planned):
     ("old", "new", "reason"),
     [
         ("target: h0.p1", "target: h0.p0", "no fibre of h0.p0 runs through an attenuator"),
-        ("target: h0.p1", "target: h0", "attenuate hits a port, and h0 is not one; write it as"),
-        ("target: h0.p1", "target: random", "attenuate hits a port, and random is not one"),
+        ("target: h0.p1", "target: h0", "attenuate needs a port of a host, and h0 is not one"),
+        (
+            "target: h0.p1",
+            "target: random",
+            "attenuate needs a port of a host, and random is not one",
+        ),
         ("target: h0.p1", "target: h0.p7", "h0.p7 is not a port of lab attenuation; did you mean"),
-        ("loss: 20 dB", "loss: 0 dB", "a loss must be above 0 dB"),
+        ("loss: 20 dB", "loss: 0 dB", "`loss` must be above 0 dB"),
         ("loss: 20 dB", "loss: 20 dBm", "'20 dBm' is not a loss"),
         (", loss: 20 dB", "", "the key 'loss' is missing"),
         ("allow: [attenuate]", "allow: []", "does not permit attenuate on h0"),

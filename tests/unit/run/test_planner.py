@@ -287,15 +287,16 @@ REFUSED = {
     ),
     "more ranks than hosts": (
         [("experiment", "ranks: 2", "ranks: 3")],
-        "experiment.yaml:5:30: ranks and spares need 4 hosts, and there are 3",
+        "experiment.yaml:5:30: ranks and spares need 4 hosts, and lab bench has 3",
     ),
     "more ranks than hosts that are named": (
         [("experiment", "topology: ring", "hosts: [h0, h1]")],
-        "experiment.yaml:5:51: ranks and spares need 3 hosts, and there are 2",
+        "experiment.yaml:5:51: ranks and spares need 3 hosts, and job main lists 2",
     ),
     "more ranks than the experiment says it needs": (
         [("experiment", "hosts: 3", "hosts: 2")],
-        "experiment.yaml:3:16: the experiment says it needs 2 hosts, and job main uses 3",
+        "experiment.yaml:3:16: job main uses 3 hosts (with spares), more than the 2 declared in "
+        "needs.hosts; raise needs.hosts, or use fewer ranks or spares",
     ),
     "a packet fabric": (
         [("experiment", "fabric: circuit", "fabric: packet")],
@@ -349,8 +350,8 @@ REFUSED = {
     ),
     "a fault that the lab does not permit": (
         [("experiment", "kind: power-cut", "kind: rank-freeze")],
-        "experiment.yaml:7:12: lab bench does not permit rank-freeze on h0; its file says what it "
-        "permits, under `allow`",
+        "experiment.yaml:7:12: lab bench does not permit rank-freeze on h0; permit it under "
+        "`allow` in the lab file, or choose another fault or host",
     ),
     "a fault that one host does not permit, be it a spare": (
         [("lab", "    power: pdu.3\n", "    power: pdu.3\n    allow: [rank-kill]\n")],
@@ -365,20 +366,20 @@ REFUSED = {
             ("experiment", "kind: power-cut", "kind: dark-circuit"),
             ("experiment", "ranks: 2, spares: 1", "ranks: 1"),
         ],
-        "experiment.yaml:7:12: a job of one rank has no circuit that could go dark",
+        "experiment.yaml:7:12: job main has one rank, so no circuit that could go dark",
     ),
     "a rank that there is not": (
         [("experiment", "target: random", "target: rank 2")],
-        "experiment.yaml:7:31: rank 2 is not one of the 2 ranks",
+        "experiment.yaml:7:31: job main has no rank 2; its ranks are 0 to 1",
     ),
     "a spare as the victim": (
         [("experiment", "target: random", "target: h2")],
-        "experiment.yaml:7:31: h2 is not the host of a rank; write 'random', 'rank 2' or one of "
-        "h0, h1",
+        "experiment.yaml:7:31: power-cut needs a host that runs a rank, and h2 is not one; write "
+        "'random', 'rank 0' or one of h0, h1",
     ),
     "a port as the victim": (
         [("experiment", "target: random", "target: h0.p1")],
-        "experiment.yaml:7:31: h0.p1 is not the host of a rank",
+        "experiment.yaml:7:31: power-cut needs a host that runs a rank, and h0.p1 is not one",
     ),
     "a host as the victim, which the first trial makes a spare": (
         [("experiment", "target: random", "target: h1")],
@@ -387,12 +388,12 @@ REFUSED = {
     ),
     "a fault after the job's end": (
         [("experiment", "topology: ring", "steps: 8")],
-        "experiment.yaml:7:50: job main ends with step 7 (the first is 0), before the fault is due",
+        "experiment.yaml:7:50: job main ends with step 7 (the first is 0), and power-cut is due in",
     ),
     "nothing that would end a trial": (
         [("experiment", "{policy.standby: cold}", "{faults: []}")],
-        "experiment.yaml:5:9: a trial of cold would never end: nothing happens to job main, and "
-        "it has no last step; give the job `steps`",
+        "experiment.yaml:5:9: a trial of cold would never end: job main has no fault and no last "
+        "step; give the job `steps`",
     ),
     "a heartbeat that every healthy rank misses": (
         [("experiment", "policy: {kind: splice}", "policy: {kind: splice, heartbeat: 0 ms}")],
@@ -431,8 +432,8 @@ REFUSED = {
             ("experiment", "{policy.standby: cold}", "{jobs.main.spares: 1}"),
             ("experiment", "warm.recovery_time", "warm.step_time"),
         ],
-        "experiment.yaml:11:9: cold uses host h2, which the first variant does not; name the "
-        "variant that uses the most hosts first",
+        "experiment.yaml:11:9: cold uses host h2, which the first arm does not use; list the "
+        "arm that uses the most hosts first",
     ),
     "a variant that changes in the lab what cannot change": (
         [("experiment", "{policy.standby: cold}", "{lab.twin.rate: 1 Gbit/s}")],
@@ -445,7 +446,7 @@ REFUSED = {
             ("lab", "allow:", "twin: {cards: {ocs: piezo}}\nallow:"),
         ],
         "experiment.yaml:11:10: lab.twin.settle changes nothing: every switch settles as its card "
-        "says; take one out of twin.cards",
+        "says; remove a switch from twin.cards",
     ),
     "a variant that changes what the lab lacks": (
         [("experiment", "{policy.standby: cold}", "{lab.switches.ocx.ports: [1]}")],
@@ -504,7 +505,7 @@ def test_a_problem_of_a_matrix_arm_is_reported_at_its_place_in_the_matrix(desk):
 def test_an_invalid_override_is_refused_at_its_place_in_the_option(desk):
     refused = desk.refusal(overrides=["faults.0.target=rank 5"])
     assert refused.startswith("-S faults.0.target")
-    assert refused.endswith(":1:17: rank 5 is not one of the 2 ranks")
+    assert refused.endswith(":1:17: job main has no rank 5; its ranks are 0 to 1")
 
 
 def test_a_variant_may_repeat_a_setting_of_the_lab(desk):

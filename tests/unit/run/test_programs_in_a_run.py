@@ -48,7 +48,7 @@ def test_a_metric_of_a_program_can_be_checked_and_a_misspelt_one_is_named(desk):
 def test_a_program_metric_may_not_have_the_name_of_a_built_in_metric(desk):
     undisturbed(desk).change("experiment", "{rate: {pattern", "{step_time: {pattern")
     desk.change("experiment", "  rate: {every", "  step_time: {every")
-    assert "'step_time' means something else already" in desk.refusal()
+    assert "'step_time' is already the name of a metric of the testbed" in desk.refusal()
 
 
 def test_an_experiment_with_a_fault_and_a_program_job_is_refused(desk):
@@ -188,7 +188,7 @@ def test_the_first_failed_program_is_reported(running):
 def test_unparsable_program_output_is_an_error_of_the_trial(running):
     output(running, "h0", "rate fast\n")
     end(running, "h0")
-    with pytest.raises(LabError, match="caught 'fast', which is not a number"):
+    with pytest.raises(LabError, match="matched 'fast', which is not a number"):
         list(running.programs.readings())
 
 

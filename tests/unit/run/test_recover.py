@@ -203,7 +203,9 @@ def test_a_start_state_that_cannot_be_restored_is_reported(run):
     )
 
 
-def test_recover_makes_the_labs_idle_circuits_where_the_start_state_is_unreachable(tmp_path, ssh_host):
+def test_recover_makes_the_labs_idle_circuits_where_the_start_state_is_unreachable(
+    tmp_path, ssh_host
+):
     with ssh_host.at_home():
         run = KilledRun(tmp_path, ssh_host.port, more=", safe: {2: 8}")
         run.somebody_else("ADD (@1,2),(@6,5)")
@@ -264,7 +266,7 @@ def test_a_host_that_does_not_answer_does_not_delay_others(run):
 def test_recover_refuses_a_run_that_still_runs(run):
     run.begin()
     run.change(ONE)
-    with pytest.raises(BusyError, match="still going"):
+    with pytest.raises(BusyError, match="still running"):
         run.recover()
     assert run.shown() == ONE_CROSSED
     run.kill()
@@ -308,7 +310,7 @@ def test_resources_that_recover_could_not_restore_stay_leased(run):
 @pytest.mark.parametrize(
     ("undo", "arguments", "said"),
     [
-        ("mirror", {}, "this version cannot take back 'mirror'"),
+        ("mirror", {}, "this version of testbed cannot undo 'mirror'"),
         ("outlet", {"unit": "pdu", "outlet": "9", "on": True}, "feeds no host of the lab"),
         ("outlet", {}, "cannot be understood"),
         ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is not an instrument"),

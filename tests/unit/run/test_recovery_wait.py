@@ -111,7 +111,9 @@ def test_a_trial_waits_for_a_recovery_in_progress(job, inbox, spliced):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_trial_with_too_few_steps_before_the_fault_does_not_wait_for_throughput(job, inbox, spliced):
+def test_a_trial_with_too_few_steps_before_the_fault_does_not_wait_for_throughput(
+    job, inbox, spliced
+):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(5))
     course.fault(1.45)

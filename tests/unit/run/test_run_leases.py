@@ -120,7 +120,7 @@ def test_no_run_waits_for_a_dead_holder(house):
     journal.close()
     dead = house.run_leases(run=run)
     dead.take(house.bench, ["h1"])
-    left = rf"not all was taken back: circuits; type: testbed recover {run.path}"
+    left = rf"changes were not taken back: circuits; type: testbed recover {run.path}"
     with pytest.raises(UnsafeError, match=left):
         dead.give_back(soon())
     with pytest.raises(RecoveryRequired, match=f"testbed recover {run.path}"):

@@ -248,7 +248,7 @@ def test_an_interrupted_check_removes_its_circuits_and_makes_no_more(rack, under
 
 def test_a_check_that_does_not_end_is_reported_unsafe(under_way):
     check, running, _ = under_way
-    with pytest.raises(UnsafeError, match="the circuit that was lit is not down yet"):
+    with pytest.raises(UnsafeError, match="the last circuit of the wiring check was not removed"):
         check.end(running, Deadline.after(0.02))
 
 

@@ -28,10 +28,10 @@ def test_an_ip_address_that_no_host_can_have_is_refused(refused_lab, address, wo
 def test_two_masks_on_one_network_are_refused_at_the_narrower_one(refused_lab):
     one, other = refused_lab(FIRST, FIRST.replace("/24", "/16"))
     assert one == (
-        "f:10:38: hosts.h0.ports.p1.address: the network 10.0.1.0/24 is a part of 10.0.0.0/16, "
-        "which other ports are on; give both one prefix length; the other is at f:9:38"
+        "f:10:38: hosts.h0.ports.p1.address: the network 10.0.1.0/24 is part of 10.0.0.0/16, in "
+        "which other ports are; write one prefix length for both; 10.0.0.0/16 is at f:9:38"
     )
-    assert other.startswith("f:15:38: hosts.h1.ports.p0.address: the network 10.0.0.0/24 is a part")
+    assert other.startswith("f:15:38: hosts.h1.ports.p0.address: the network 10.0.0.0/24 is part")
 
 
 def test_separate_networks_may_have_different_masks(tmp_path, lab_text):

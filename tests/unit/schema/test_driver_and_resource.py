@@ -45,7 +45,8 @@ def test_a_resource_unsuitable_for_the_driver_is_refused_with_a_suitable_example
         read(driver, resource)
     said = str(caught.value)
     assert ":4:" in said
-    assert f"the driver {driver} cannot reach {resource}; write it as in {example}" in said
+    refusal = f"the driver {driver} supports no resource of the form {resource}"
+    assert f"{refusal}; write it as in {example}" in said
     assert way(example) in kinds("drivers")[driver].ways
 
 
@@ -58,7 +59,9 @@ def test_a_login_required_by_the_protocol_must_be_given(read, driver):
 
 @pytest.mark.parametrize("driver", ["agiltron", "thorlabs"])
 def test_a_serial_number_is_refused_for_a_device_that_reports_none(read, driver):
-    with pytest.raises(FileError, match=r"identity: .* does not tell its serial number"):
+    with pytest.raises(
+        FileError, match=r"identity: .* does not report its identity or serial number"
+    ):
         read(driver, "/dev/ttyUSB0", ", identity: S1")
     assert read(driver, "/dev/ttyUSB0").switches["ocs"].identity is None
 

@@ -62,7 +62,9 @@ def test_a_fault_target_reads_back_as_printed(text, target):
     st.integers(0, 10**6),
     st.sampled_from([("ms", TIME), ("Gbit/s", RATE), ("%", SHARE), ("", None)]),
 )
-def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(comparator, number, unit):
+def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(
+    comparator, number, unit
+):
     name, dimension = unit
     condition = Condition.parse(f"{comparator} {number} {name}".strip())
     scale = dimension.units[name] if dimension else 1
@@ -115,7 +117,11 @@ def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(comp
             "  wram.r",
             "16:3: checks.wram.recovery_time: 'wram' is not an arm of this experiment; did you",
         ),
-        ("  warm.r", "  r", "16:3: checks.recovery_time: it names no arm, and there are several;"),
+        (
+            "  warm.r",
+            "  r",
+            "16:3: checks.recovery_time: the check names no arm, and the experiment has 2",
+        ),
         (
             "  warm.recovery_time",
             "  warm",
@@ -136,8 +142,12 @@ def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(comp
         ),
         ("< 1 s", "< nan", "16:31: checks.warm.recovery_time.every: 'nan' is neither a number"),
         ("10 %", "-10", "16:57: checks.warm.recovery_time.near_prediction: '-10' is negative"),
-        ("10 %", "[1]", "16:57: checks.warm.recovery_time.near_prediction: expected a number or a"),
-        ('{median: ">= 20 ms", equals: 3}', "{}", "17:23: checks.cold.recovery_time: it states no"),
+        (
+            "10 %",
+            "[1]",
+            "16:57: checks.warm.recovery_time.near_prediction: expected a number, or a",
+        ),
+        ('{median: ">= 20 ms", equals: 3}', "{}", "17:23: checks.cold.recovery_time: the check st"),
         ("trial: 90 s", "trial: 0 s", "18:17: limits.trial: expected more than 0 s, got '0 s'"),
         ("keep: false", "keep: no", "19:7: keep: expected true or false, got 'no'"),
         ("seed: 7", "seed: -7", "20:7: seed: expected at least 0, got -7"),
@@ -154,7 +164,8 @@ def test_a_wrong_experiment_is_refused_with_place_reason_and_remedy(
 def test_a_fault_must_name_its_job_where_there_are_several(refused_experiment):
     second = "jobs:\n  other: {kind: toy-train, ranks: 1}\n"
     assert refused_experiment("jobs:\n", second) == [
-        "f:10:5: faults.1: it names no job, and there are several; known: other, main"
+        "f:10:5: faults.1: the fault names no `job`, and the experiment has several; "
+        "known: other, main"
     ]
 
 

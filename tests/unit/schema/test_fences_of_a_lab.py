@@ -44,7 +44,7 @@ def test_a_host_inherits_the_fences_of_the_lab_unless_it_limits_them_or_has_no_o
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fence: [network]\n", r"f:5:39: .*the lab itself does not permit 'process'"),
+        ("fence: [network]\n", r"f:5:39: .*the lab's own `fence` does not list 'process'"),
         ("fence: [process, outlet]\n", r"f:9:18: .*'outlet'"),
     ],
 )

@@ -82,8 +82,8 @@ def test_an_override_can_change_one_host_of_a_group(lab):
 
 def test_a_mistake_in_a_group_is_reported_at_its_place(lab):
     assert refused(lab, ("rx: ocs.<n+16>", "rx: ocs.<n+99>"))[0] == (
-        "7:71: hosts.gpu-1.ports.p0.rx: ocs.100 is not one of the switch's ports; add it to "
-        "switches.ocs.ports"
+        "7:71: hosts.gpu-1.ports.p0.rx: ocs.100 is not among the listed ports of switch ocs; "
+        "add it to switches.ocs.ports"
     )
     (said,) = refused(lab, ("{max_dbm: -3 dBm}", "{max_dbm: -3 dB}"))
     assert said.startswith("10:27: hosts.gpu-2.ports.p0.max_dbm: ")
@@ -97,11 +97,14 @@ def test_a_mistake_in_a_group_is_reported_at_its_place(lab):
     [
         (("privilege: sudo", "privilege: sud"), "2:31: defaults.hosts.privilege: unknown word"),
         (("privilege: sudo", "ssh: h0"), "2:20: defaults.hosts.ssh: no such key"),
-        (("gpu-[1-3]", "gpu-[3-1]"), "4:3: hosts.gpu-[3-1]: 3-1 is not a range of numbers"),
-        (("gpu-[1-3]", "gpu-[0-9999]"), "4:3: hosts.gpu-[0-9999]: this makes more than 50000"),
+        (("gpu-[1-3]", "gpu-[3-1]"), "4:3: hosts.gpu-[3-1]: the range 3-1 ends before it begins"),
+        (
+            ("gpu-[1-3]", "gpu-[0-9999]"),
+            "4:3: hosts.gpu-[0-9999]: this group makes more than 50000",
+        ),
         (
             ("  spare: {", "  gpu-[3-4]: {ssh: x<n>}\n  spare: {"),
-            "11:3: hosts.gpu-[3-4]: gpu-3 is in the group gpu-[1-3], too",
+            "11:3: hosts.gpu-[3-4]: host gpu-3 is also in the group gpu-[1-3]",
         ),
         (("gpu-[1-3]", "gpu-[1-x]"), "4:3: hosts.gpu-[1-x]: 'gpu-[1-x]' is not a name"),
         (("  gpu-2:", "  gpu-7:"), "8:3: hosts.gpu-7: the key 'ssh' is missing"),

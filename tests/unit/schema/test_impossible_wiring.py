@@ -81,29 +81,31 @@ def test_tx_and_rx_swapped_are_refused_where_the_size_is_unknown(tmp_path):
 
 def test_an_ingress_port_numbered_above_an_egress_port_is_refused(tmp_path):
     (said,) = problems(tmp_path, POLATIS, one="tx: ocs.20, rx: ocs.21")
-    assert "light enters the switch at ocs.20, beyond ocs.18 where it leaves" in said
+    assert "light enters at ocs.20, a higher port than ocs.18, where light leaves" in said
     assert said.endswith("see hosts.h1.ports.p0.rx")
 
 
 def test_an_unreachable_idle_port_is_refused(tmp_path):
     (said,) = problems(tmp_path, CALIENT.format(more="") + ", safe: {3: 4}", **ON_CALIENT)
     assert said.endswith(
-        "switches.ocs.safe.3: no light goes from 3 to 4; the inputs of ocs are 1-320"
+        "switches.ocs.safe.3: 3 must be an input and 4 an output with a higher number; the inputs "
+        "of ocs are 1-320"
     )
 
 
 @pytest.mark.parametrize(
     ("safe", "reason"),
     [
-        ("{18: 2}", "no light goes from 18 to 2"),
-        ("{19: 20}", "no light goes from 19 to 20"),
-        ("{1: 2}", "no light goes from 1 to 2"),
+        ("{18: 2}", "18 must be an input and 2 an output"),
+        ("{19: 20}", "19 must be an input and 20 an output"),
+        ("{1: 2}", "1 must be an input and 2 an output"),
     ],
 )
 def test_a_reversed_idle_circuit_is_refused_where_the_size_is_unknown(tmp_path, safe, reason):
     (said,) = problems(tmp_path, f"{POLATIS}, safe: {safe}")
     assert said.startswith("10:")
-    assert f"switches.ocs.safe.{safe[1:].partition(':')[0]}: {reason}; inputs come before" in said
+    assert f"switches.ocs.safe.{safe[1:].partition(':')[0]}: {reason} with" in said
+    assert said.endswith("inputs come before outputs; write it as {ingress: egress}")
 
 
 def test_an_idle_circuit_between_the_sides_is_accepted_where_the_size_is_unknown(tmp_path):
@@ -115,16 +117,16 @@ def test_a_bidirectional_port_is_refused_for_a_unidirectional_switch(tmp_path, s
     driver = switch.split()[1].rstrip(",")
     said = problems(tmp_path, switch, one="bidi: ocs.1", other="packet: tor.1")
     assert (
-        "5:63: hosts.h0.ports.p0.bidi: ocs.1 carries light one way only, as all that "
-        f"{driver} connects; give the port tx and rx, each a switch port of its own"
+        "5:63: hosts.h0.ports.p0.bidi: ocs.1 carries light one way only, as all ports of a "
+        f"{driver} do; give the port tx and rx, each a switch port of its own"
     ) in said
 
 
 def test_a_bidirectional_port_is_refused_where_its_side_is_unknown(tmp_path):
     said = problems(tmp_path, POLATIS, one="bidi: ocs.1", other="tx: ocs.2, rx: ocs.17")
     assert said == [
-        "5:63: hosts.h0.ports.p0.bidi: only ocs itself knows which of its sides ocs.1 is on; "
-        "write its size, as in switches.ocs.size: [16, 16], inputs and outputs"
+        "5:63: hosts.h0.ports.p0.bidi: the file does not tell whether ocs.1 is an input or an "
+        "output; write its size, as in switches.ocs.size: [16, 16], inputs and outputs"
     ]
 
 
@@ -166,7 +168,7 @@ def test_a_port_beyond_a_known_size_gets_no_hint_to_list_it(tmp_path):
     sized = "driver: polatis, size: [16, 16], ports: [1-32]"
     said = problems(tmp_path, sized, one="tx: ocs.1, rx: ocs.40")
     assert said == [
-        "5:72: hosts.h0.ports.p0.rx: ocs.40 is not one of the switch's ports; "
+        "5:72: hosts.h0.ports.p0.rx: ocs.40 is not among the listed ports of switch ocs; "
         "a polatis of this size has no such port"
     ]
 
@@ -174,7 +176,7 @@ def test_a_port_beyond_a_known_size_gets_no_hint_to_list_it(tmp_path):
 @pytest.mark.parametrize("ssh", ["h0", "you@H0", "h0:22"])
 def test_two_hosts_with_one_address_are_refused(tmp_path, ssh):
     (said,) = problems(tmp_path, POLATIS, ssh=ssh)
-    assert said.startswith("7:10: hosts.h1.ssh: h0:22 is where two hosts answer; first at ")
+    assert said.startswith("7:10: hosts.h1.ssh: h0:22 is the SSH address of two hosts; first at ")
 
 
 def test_two_hosts_behind_one_address_with_different_ports_are_accepted(tmp_path):

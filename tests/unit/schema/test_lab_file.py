@@ -94,7 +94,7 @@ def test_no_secret_of_a_lab_is_printed(lab, monkeypatch):
         (
             "rx: ocs.19",
             "rx: ocs.33",
-            "15:66: hosts.h1.ports.p0.rx: ocs.33 is not one of the switch's ports; add it to swi",
+            "15:66: hosts.h1.ports.p0.rx: ocs.33 is not among the listed ports of switch",
         ),
         (
             "rx: ocs.19",
@@ -120,7 +120,11 @@ def test_no_secret_of_a_lab_is_printed(lab, monkeypatch):
             "18:13: switches.ocs.driver: 'toy-osc' is not one of the switch drivers; did you mean",
         ),
         ("toy-ocs", "toy-pdu", "18:13: switches.ocs.driver: 'toy-pdu' is not one of the switch"),
-        ('"https://192.0.2.11"', "pdu", "25:36: power.pdu.resource: 'pdu' names no instrument"),
+        (
+            '"https://192.0.2.11"',
+            "pdu",
+            "25:36: power.pdu.resource: 'pdu' is not the address of an instrument",
+        ),
         ("toy-pdu", "toy-ocs", "25:17: power.pdu.driver: 'toy-ocs' is not one of the power"),
         ("driver: toy-pdu, ", "", "25:3: power.pdu: the key 'driver' is missing; known: "),
         (
@@ -167,17 +171,19 @@ def test_every_wrong_entry_of_a_list_of_ports_is_named(refused_lab):
     assert refused_lab("[1-16, 17, 18-32]", "[1-16, 16-17, x, 9-2, 2.5, 0, true]") == [
         "f:21:19: switches.ocs.ports.1: port 16 is listed twice",
         "f:21:26: switches.ocs.ports.2: 'x' is not a port or a range of ports, as 17 or 1-32",
-        "f:21:29: switches.ocs.ports.3: '9-2' is not a range within 1-4096",
+        "f:21:29: switches.ocs.ports.3: '9-2' is not a rising range within 1-4096",
         "f:21:34: switches.ocs.ports.4: 2.5 is not a port or a range of ports, as 17 or 1-32",
-        "f:21:39: switches.ocs.ports.5: 0 is not a range within 1-4096",
+        "f:21:39: switches.ocs.ports.5: 0 is not a rising range within 1-4096",
         "f:21:42: switches.ocs.ports.6: true is not a port or a range of ports, as 17 or 1-32",
     ]
 
 
 def test_an_unknown_fault_is_named_for_the_lab_and_for_the_host_that_loses_it(refused_lab):
     host, lab = refused_lab("allow: [toy-cut, toy-slow]", "allow: [toy-ct, toy-slow]")
-    assert host.startswith("f:7:13: hosts.h0.allow.0: the lab itself does not permit 'toy-cut'")
-    assert lab == "f:26:9: allow.0: 'toy-ct' is not one of the faults; did you mean 'toy-cut'?"
+    assert host.startswith(
+        "f:7:13: hosts.h0.allow.0: the lab's own `allow` does not list 'toy-cut'"
+    )
+    assert lab == "f:26:9: allow.0: 'toy-ct' is not a kind of fault; did you mean 'toy-cut'?"
 
 
 def test_a_lab_without_hosts_is_refused(tmp_path, monkeypatch):

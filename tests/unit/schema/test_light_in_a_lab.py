@@ -44,10 +44,14 @@ def test_optical_settings_of_a_lab_are_read_from_its_file(read_lab):
     [
         ("-2 dBm", "-2", "h0.ports.p0.launch: -2 is not a power level: write it as '-3 dBm'"),
         ("-2 dBm", "2 dB", "h0.ports.p0.launch: '2 dB' is not a power level"),
-        ("{1: ocs.1, 2", "{0: ocs.1, 2", "voa.fibres.0: '0' is not the number of a channel, as 1"),
-        ("{1: ocs.1, 2", "{a: ocs.1, 2", "voa.fibres.a: 'a' is not the number of a channel"),
+        ("{1: ocs.1, 2", "{0: ocs.1, 2", "voa.fibres.0: '0' is not a channel number from 1 to 999"),
+        ("{1: ocs.1, 2", "{a: ocs.1, 2", "voa.fibres.a: 'a' is not a channel number"),
         ("2: ocs.6}", "2: osc.6}", "voa.fibres.2: osc.6 is on no switch of this lab; did you mean"),
-        ("2: ocs.6}", "2: ocs.9}", "voa.fibres.2: ocs.9 is not one of the switch's ports"),
+        (
+            "2: ocs.6}",
+            "2: ocs.9}",
+            "voa.fibres.2: ocs.9 is not among the listed ports of switch ocs",
+        ),
         (
             "2: ocs.6}",
             "2: ocs.1}",
@@ -55,12 +59,12 @@ def test_optical_settings_of_a_lab_are_read_from_its_file(read_lab):
         ),
         ("{1: ocs.1, 2: ocs.6}", "{}", "voa.fibres: expected at least 1 entry"),
         ("taps: {1: ocs.1}", "taps: {1: ocs.1, 2: ocs.1}", "opm.taps.2: ocs.1 is tapped twice"),
-        ("taps: {1: ocs.1}", "taps: {1: ocs.10}", "opm.taps.1: ocs.10 is not one of the switch's"),
+        ("taps: {1: ocs.1}", "taps: {1: ocs.10}", "opm.taps.1: ocs.10 is not among the listed"),
         ("taps: {1: ocs.1}", "fibres: {1: ocs.1}", "meters.opm: the key 'taps' is missing"),
         ("keysight-meter", "keysight-voa", "opm.driver: 'keysight-voa' is not one of the meter"),
         ("keysight-voa,", "polatis,", "voa.driver: 'polatis' is not one of the attenuator drivers"),
         ("  opm:", "  voa:", "meters.voa: voa names two instruments; first at f:12:"),
-        ("192.0.2.13", "192.0.2.12", "opm.resource: tcp://192.0.2.12:5025 is where two instrument"),
+        ("192.0.2.13", "192.0.2.12", "opm.resource: tcp://192.0.2.12:5025 is the address of two"),
         ("-20 dBm", "-20 dB", "twin.sensitivity: '-20 dB' is not a power level"),
     ],
 )
@@ -76,12 +80,12 @@ def test_wrong_optical_settings_are_reported_at_their_place(read_lab, old, new, 
     [
         (
             "{sensitivity: 20 dBm}",
-            "twin.sensitivity: a receiver that needs 20 dBm is dark: no port sends more than 1 dBm",
+            "twin.sensitivity: receivers need 20 dBm, and no port sends more than 1 dBm",
         ),
         (
             "{sensitivity: -2 dBm}",
-            "twin.sensitivity: hosts.h0.ports.p0 withstands -3 dBm at most and would need -2 dBm; "
-            "set it below -3 dBm",
+            "twin.sensitivity: receivers need -2 dBm, and that of hosts.h0.ports.p0 withstands "
+            "-3 dBm at most; set it to at most -3 dBm",
         ),
         ("{clock_drift: 900 ppm}", "twin.clock_drift: expected at most 500 ppm, got '900 ppm'"),
     ],

@@ -51,7 +51,7 @@ def test_a_port_on_a_packet_switch_has_a_switch_port_and_no_fibres(lab):
         (
             "packet: tor.2",
             "packet: tor.5",
-            "tor.5 is not one of the packet switch's ports; add it to",
+            "tor.5 is not among the listed ports of packet switch tor; add it to",
         ),
         ("packet: tor.2", "packet: tor.1", "tor.1 is plugged in twice; first at"),
         ("packet: tor.2", "tx: tor.2, packet: tor.3", "expected both tx and rx, or bidi or packet"),

@@ -44,11 +44,11 @@ def test_a_protected_port_is_not_usable_even_if_it_is_listed(read_lab):
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ("[3, 7]", "[1, 3]", "f:5:57: hosts.h0.ports.p0.tx: ocs.1 is protected and can never be t"),
-        ("[3, 7]", "[2]", "h1.ports.p0.bidi: ocs.2 is protected and can never be touched; see"),
+        ("[3, 7]", "[1, 3]", "f:5:57: hosts.h0.ports.p0.tx: ocs.1 is a protected port, which no"),
+        ("[3, 7]", "[2]", "h1.ports.p0.bidi: ocs.2 is a protected port, which no run may use; use"),
         ("[3, 7]", "[3, 3]", "ocs.protected.1: port 3 is listed twice"),
-        ("[2, 5, 8]", "[9]", "ocs.keep_alive: 9 is not one of the ports that may be used"),
-        ("[2, 5, 8]", "[7]", "ocs.keep_alive: 7 is not one of the ports that may be used"),
+        ("[2, 5, 8]", "[9]", "ocs.keep_alive: port 9 is protected or not in `ports`"),
+        ("[2, 5, 8]", "[7]", "ocs.keep_alive: port 7 is protected or not in `ports`"),
         ("[2, 5, 8]", "[1]", "ocs.keep_alive: light only enters the switch at port 1; name the"),
         ("-3 dBm", "-3 dB", "h0.ports.p0.max_dbm: '-3 dB' is not a power level"),
         ("rx: ocs.5", "rx: osc.5", "h0.ports.p0.rx: osc.5 is on no switch of this lab; did"),
@@ -69,20 +69,22 @@ def test_idle_circuits_for_unused_light_are_read_from_the_lab_file(read_lab):
 @pytest.mark.parametrize(
     ("safe", "error"),
     [
-        ("{1: 7}", "ocs.safe.1: 7 is not one of the ports that may be used"),
-        ("{3: 5}", "ocs.safe.3: 3 is not one of the ports that may be used"),
-        ("{1: 5, 4: 5}", "ocs.safe.1: port 5 is in it twice"),
-        ("{1: 4, 4: 5}", "ocs.safe.1: port 4 is in it twice"),
+        ("{1: 7}", "ocs.safe.1: port 7 is protected or not in `ports`"),
+        ("{3: 5}", "ocs.safe.3: port 3 is protected or not in `ports`"),
+        ("{1: 5, 4: 5}", "ocs.safe.1: port 5 is in two cross-connects of `safe`"),
+        ("{1: 4, 4: 5}", "ocs.safe.1: port 4 is in two cross-connects of `safe`"),
         ("{0: 5}", "ocs.safe"),
         ("{1: 0}", "ocs.safe.1"),
         ("[1, 5]", "ocs.safe"),
         (
             "{1: 5}",
-            "ocs.safe.1: ocs.5 withstands -3 dBm, and the source of 1 does not say what it sends",
+            "ocs.safe.1: the receiver at ocs.5 withstands -3 dBm, and the source at ocs.1 has no "
+            "`launch`",
         ),
         (
             "{2: 5}",
-            "ocs.safe.2: ocs.5 withstands -3 dBm, and the source of 2 sends -2 dBm; write `launch`",
+            "ocs.safe.2: the receiver at ocs.5 withstands -3 dBm, and the source at ocs.2 sends "
+            "-2 dBm; connect 2 to another port in `safe`",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_a_quarantine_entry_is_valid_to_the_end_of_its_day(lab):
     (first, second) = (refused.value, *refused.value.others)
     assert str(first).endswith(
         "lab.yaml:8:23: quarantine.0.until: the quarantine of h1 ended on 2026-12-24; "
-        "look whether it is well; remove the entry, or give a later day"
+        "test it: if it works, remove the entry, else write a later day in `until`"
     )
     assert ":9:23: quarantine.1.until" in str(second)
 

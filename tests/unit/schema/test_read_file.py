@@ -18,7 +18,7 @@ def file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("raw", "where", "words"),
     [
-        (b"", "1:1", "nothing in it"),
+        (b"", "1:1", "it holds no data"),
         (b"lab: a\nhosts: \xff\n", "2:8", "byte 0xff is not UTF-8"),
         ("lab: é".encode("utf-16"), "1:1", "save the file as UTF-8"),
         (b"- lab\n", "1:1", "expected keys with values, got a list"),

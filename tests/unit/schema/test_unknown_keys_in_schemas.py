@@ -69,7 +69,9 @@ def test_no_mapping_of_a_json_schema_accepts_an_unknown_key(file):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_loading_refuses_an_unknown_key_in_every_mapping_of_the_json_schema(file, tmp_path, monkeypatch):
+def test_loading_refuses_an_unknown_key_in_every_mapping_of_the_json_schema(
+    file, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     schema = json_schema(file)
     marker = {"experiment": {"experiment": "x"}, "circuits": {"circuits": []}}.get(file, {})
