@@ -11,7 +11,7 @@ from testbed.units import FREQUENCY, LOSS, POWER, SHARE, Dimension
 NEAR = "near_prediction"
 _KINDS = {SHARE: "a percentage"}
 _BEGINNING = re.compile(r"([<>=]*\s*)([-+0-9._eE]*)")
-"""Of a limit: what compares, where it says so, and the number."""
+"""The beginning of a limit: a comparison operator, which may be missing, and the number."""
 
 
 def dimension_mismatch(
@@ -51,7 +51,7 @@ def _kind(dimension: Dimension | None) -> str:
 
 
 def _rewritten(limit: Condition, dimension: Dimension | None) -> str:
-    """Return a limit as a file gives it in a dimension, with the number that it has if it can."""
+    """Return a limit as an experiment file states it in a dimension; its number if possible."""
     comparator, number = _BEGINNING.findall(limit.text.strip())[0]
     if dimension is None:
         return f"{comparator}{number}"

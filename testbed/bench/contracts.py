@@ -34,8 +34,8 @@ class Transport(Protocol):
     def quiet(self) -> bool:
         """Return whether the line is connected and holds no unread bytes.
 
-        False before an exchange means that the other side hung up or that an old answer came late:
-        then the line must not be used any more.
+        False before an exchange means that the other side closed the connection, or that an old
+        answer came late: then the line must not be used any more.
         """
 
     def close(self) -> None:

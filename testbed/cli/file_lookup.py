@@ -112,7 +112,7 @@ def lab_file(name: str, experiment: Path | None = None) -> Path:
 
 
 def typed_lab(name: str, file: Path) -> str:
-    """Return how commands name a lab: by its name where that leads to a file, else by its file."""
+    """Return the lab as an argument of a command: its name if that finds a file, else its file."""
     try:
         found_file(name, LABS)
     except (UsageError, ValueError):  # the latter for an empty name

@@ -49,7 +49,7 @@ class RunSelection:
         return newest if self.best is None else _best_first(newest)[: self.best]
 
     def _measure(self, rows: list[dict[str, Any]], results: Path) -> None:
-        """Add the metric to each row."""
+        """Add the selected metric to each row."""
         metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
         name = self.metric
         known = sorted({one for found in metrics.values() for one in found})

@@ -24,7 +24,7 @@ class SpliceOptions:
     """
 
     def __post_init__(self) -> None:
-        """Refuse a heartbeat that every healthy rank misses."""
+        """Raise ValueError for a heartbeat limit that no healthy rank could meet."""
         if self.heartbeat <= 0:
             raise ValueError(
                 "heartbeat must be above 0: a rank that is silent for longer is replaced; "

@@ -241,12 +241,12 @@ def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
 
 
 def _is_own_lock(holder: Holder) -> bool:
-    """Tell whether this user holds something by hand."""
+    """Return whether this user took the lease with `testbed lock`, not for a run."""
     return holder.pid == 0 and holder.user == holder_here(0).user
 
 
 def _names_here(claim: Claim, wanted: frozenset[Resource]) -> list[str]:
-    """Return the names, as in the requester's lab, by which the claimed part can be unlocked."""
+    """Return the names of the claimed resources as `testbed unlock` accepts them in this lab."""
     theirs = rules.ResourceIndex(wanted).overlapping(claim.resources)
     known = {(r.box, r.box_name) for r in wanted}
     if not {(r.box, r.box_name) for r in theirs} <= known:

@@ -48,8 +48,8 @@ def print_page(
 ) -> None:
     """Print a run's last page, which ends with verdict, reason, directory and next command.
 
-    The next command opens report.html, or makes it where it will not be drawn now. `lab` is what
-    a command can call the lab where that is not its name.
+    The next command opens report.html, or makes it where it will not be drawn now. `lab` is the
+    lab as an argument of a command, where its name alone would not find its file.
     """
     full, summary = summary, shortened(summary)
     _print_head(summary, console)

@@ -2,8 +2,8 @@
 
 Sizes are those of the evaluation of Propius: 1 800 clients and 5 jobs for utilisation, 6 000
 clients and demands of 50 to 400 for completion times. Rounds and intervals between arrivals are a
-twentieth of its 100 to 150 and 30 minutes, which leaves the load as it is. What its scripts leave
-open is ours: how clients are drawn, and the loads beside the one that is published.
+twentieth of its 100 to 150 and 30 minutes, which does not change the load. Its scripts do not
+define how clients are drawn, nor any load but the published one; both are chosen here.
 """
 
 from __future__ import annotations

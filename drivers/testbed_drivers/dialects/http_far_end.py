@@ -43,7 +43,7 @@ class Request:
 
     @property
     def content(self) -> Any:
-        """Parse the body as JSON; raise ValueError if it is none."""
+        """Parse the body as JSON; raise ValueError if it is not JSON."""
         return json.loads(self.body)
 
 

@@ -37,10 +37,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class WebService:
-    """The properties of one family's web service; `error_text` extracts the message of a refusal.
-
-    `error_text` finds what a refusal says.
-    """
+    """The properties of one family's web service; `error_text` returns the message of a refusal."""
 
     identity: Callable[[Get], Identity]
     error_text: Callable[[Json], str]

@@ -207,7 +207,7 @@ class Session(Generic[AnyLine]):
         return self._line
 
     def _identification_error(self, error: NoReply | Garbled) -> NoReply | Garbled:
-        """Return an error of a greeting with what was asked, and what is worth a look then."""
+        """Return an error of a greeting that names the identity query, with a hint."""
         words = str(error.args[0]).removeprefix(f"{self.instrument}: ")
         message = words if _ASKED in words else f"asked {_ASKED}, it {words}"
         hint = error.hint or _IDENTITY_HINT

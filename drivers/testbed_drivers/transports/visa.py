@@ -207,9 +207,9 @@ def _underlying(resource: Resource) -> Any:
 
 
 def _configure(resource: Resource, underlying: Any, baud: int) -> None:
-    """Settle what a new session leaves open; raise the OSError of a connect that only seemed to be.
+    """Finish the opening of a new session; raise the OSError of a connection that failed silently.
 
-    A serial line becomes ours alone and, where we watch it, without a special byte.
+    A serial line is locked for this process; where its bytes are polled here, no byte ends input.
     """
     if isinstance(resource, SerialInstrument):
         resource.baud_rate = baud

@@ -38,7 +38,7 @@ _OF_A_REPAIR = (
 """Metrics of a trial in which a policy repaired what was broken."""
 
 _REPLACING_POLICIES = ("splice",)
-"""Policies that replace a failed rank by one on a spare host."""
+"""Policies that replace the host of a failed rank by a spare host."""
 _RANK_FAULTS = ("power-cut", "rank-freeze", "rank-kill")
 """Faults after which a rank must be replaced, unless they are undone within the heartbeat."""
 
@@ -61,7 +61,7 @@ class _ArmMetrics:
     lacks: Mapping[str, str]
     """By metric that its trials cannot have, why."""
     remedy: str = ""
-    """What to write in the experiment to get the metrics that take a spare host."""
+    """What to write in the experiment to get the metrics of a recovery with a spare host."""
 
     def meaning(self, metric: str) -> MetricDefinition:
         """Return the definition of a metric that trials of the arm may have."""
@@ -88,9 +88,10 @@ class _ArmMetrics:
 
 
 def _nearest(metric: str, known: Iterable[str]) -> str:
-    """Suggest the known metric of nearly the same name, or else list the known ones.
+    """Return a hint with the known metric of nearly the same name, or with all known ones.
 
-    A suggestion of another quantity, as `leaving` for `loading`, would be accepted as a check.
+    The names must be very similar: a suggestion of another quantity, such as `leaving` for
+    `loading`, would be a valid check of something that was not asked for.
     """
     return nearest(metric, list(known), cutoff=0.8)
 
