@@ -66,7 +66,7 @@ def test_a_failed_trial_has_a_row_also_where_no_trial_has_a_value(tmp_path, caps
     assert [row[key] for key in ("trial", "outcome", "name", "value")] == ["1", "failed", "", ""]
 
 
-def test_a_flagged_metric_says_why_in_each_row_with_a_measured_value(tmp_path, capsys):
+def test_each_exported_value_of_a_flagged_metric_has_the_flag(tmp_path, capsys):
     flags = {"warm.recovery_time": "too good to be true"}
     run = records.ended(tmp_path, trials=TRIALS[:1])
     run.write_json("summary.json", run.read_json("summary.json") | {"flags": flags})

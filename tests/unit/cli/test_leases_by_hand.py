@@ -38,7 +38,7 @@ def test_who_names_the_lab_and_the_range_of_ports_of_a_lock(lab, capsys):
     assert capsys.readouterr().out == "nothing is leased\n"
 
 
-def test_a_refusal_by_ones_own_lock_names_the_command_that_ends_it(lab, capsys):
+def test_a_refusal_due_to_ones_own_lock_names_the_unlock_command(lab, capsys):
     why = ["--reason", "cleaning fibres", "--for", "2h"]
     assert command_line(["lock", "ocs.1-3", "ocs.9", "h0", *why, *lab]) == 0
     capsys.readouterr()
@@ -51,7 +51,7 @@ def test_a_refusal_by_ones_own_lock_names_the_command_that_ends_it(lab, capsys):
     assert command_line(["lock", "ocs.2-9", *why, *lab]) == 0
 
 
-def test_a_refusal_by_ones_own_lock_uses_the_names_of_the_lab_in_use(lab, tmp_path, capsys):
+def test_a_refusal_due_to_ones_own_lock_uses_the_names_of_the_lab_in_use(lab, tmp_path, capsys):
     other = tmp_path / "other.yaml"
     other.write_text(LAB.replace("ocs", "mirror"))
     why = ["--reason", "cleaning fibres", "--for", "2h"]

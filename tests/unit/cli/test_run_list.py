@@ -101,7 +101,7 @@ def test_the_best_of_the_newest_runs_are_listed(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("option", ["--last", "--best"])
-def test_a_list_of_no_runs_is_refused(tmp_path, capsys, option):
+def test_listing_zero_runs_is_refused(tmp_path, capsys, option):
     line = ["list", "runs", "--results", str(tmp_path), "--metric", RECOVERY, option, "0"]
     assert command_line(line) == 2
     assert f"Invalid value for '{option}'" in capsys.readouterr().err
@@ -123,7 +123,7 @@ def test_an_unknown_metric_is_reported_with_the_nearest_name(tmp_path, capsys, o
     assert words in capsys.readouterr().err
 
 
-def test_a_bandwidth_above_the_rate_of_the_line_is_explained_below_the_table(tmp_path, capsys):
+def test_a_bandwidth_above_the_line_rate_is_explained_below_the_list_of_runs(tmp_path, capsys):
     found = {"unit": "bit/s", "better": "higher", "n": 9, "median": 6e8}
     run = records.ended(tmp_path, metrics={"warm.busbw": found})
     why = "600 Mbit/s is above the 500 Mbit/s of a port"

@@ -77,7 +77,7 @@ def test_the_limit_of_near_prediction_is_a_share_or_in_the_unit_of_the_metric(un
 @pytest.mark.parametrize("statistic", ["every", "equals", "near_prediction"])
 @pytest.mark.parametrize("text", [*LIMITS.values(), "<=.5e3", "> -1.5 dBm", ">=0.3", "== 7s"])
 @pytest.mark.parametrize("unit", LIMITS)
-def test_the_limit_that_a_refusal_suggests_is_accepted_as_it_stands(unit, text, statistic):
+def test_the_limit_suggested_in_an_error_is_accepted_unchanged(unit, text, statistic):
     def problem(written):
         of = MetricDefinition(unit, "lower", "")
         limit = validated(Statistics, {statistic: written}).conditions()[statistic]

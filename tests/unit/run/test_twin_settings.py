@@ -18,7 +18,7 @@ class Settings:
 
 
 @pytest.mark.parametrize(("lab", "driver_limit"), [("rack", 0.05), ("serial-rack", 0.05)])
-def test_drivers_wait_for_as_long_as_the_slowest_arm_lets_switches_settle(lab, driver_limit):
+def test_drivers_wait_as_long_as_switches_settle_in_the_slowest_arm(lab, driver_limit):
     found = load_lab(ROOT / "configs" / f"{lab}.yaml")
     assert found.switches["ocs"].options.settle_max == driver_limit
     arms = load_experiment(ROOT / "experiments" / "settle.yaml").arms()
