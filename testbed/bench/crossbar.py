@@ -138,7 +138,8 @@ class Crossbar:
             change = plan_change(state, wanted, ours, self.ports, can)
         except ForeignCircuit as error:
             raise BusyError(
-                f"{self.name} holds circuits in the way: {self._ours.named(error.foreign)}",
+                f"{self.name} has circuits of another client on ports that this change needs: "
+                f"{self._ours.named(error.foreign)}",
                 hint="find the other user of this switch, and have these circuits removed",
             ) from None
         except ValueError as error:

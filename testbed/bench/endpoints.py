@@ -80,7 +80,8 @@ def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnec
             raise ValueError(f"host {host} has no port {port}, {nearest(port, list(ports))}")
     found = cross_connects([Circuit.between(*ends)], lab.wiring())
     if any(cross.switch != name for cross in found):
-        raise ValueError(f"the fibres of these host ports end on {next(iter(found)).switch}")
+        wired = next(cross.switch for cross in found if cross.switch != name)
+        raise ValueError(f"the fibres of {one} and {other} lead to switch {wired}")
     return found
 
 

@@ -93,7 +93,7 @@ class BenchHost:
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
             raise ChangesLeftOnHost(
                 self.name,
-                f"what an agent that died left cannot be taken back: {', '.join(left)}",
+                f"changes of an agent that died could not be undone: {', '.join(left)}",
                 hint="undo it by hand on that host",
             )
         return facts

@@ -80,7 +80,8 @@ def rows_of(run: RunDirectory) -> list[dict[str, Any]]:
             return list(_rows(run, summary))
         except (AttributeError, KeyError, TypeError) as error:
             raise UsageError(
-                f"{run.path} holds a summary.json that is not one of ours: {error!r}",
+                f"summary.json of {run.path} does not have the format that `testbed` writes: "
+                f"{error!r}",
                 hint=f"compute it again: {typed('report', str(run.path))}",
             ) from None
 

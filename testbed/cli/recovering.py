@@ -163,9 +163,10 @@ def _readable(
         try:
             if not is_directory(place.path):
                 raise UsageError(
-                    f"{place.id} died and left changes, and its record {place.path} is not there",
-                    hint="name the directory that it was moved to with --results, or see to the "
-                    "lab by hand and give back what `testbed who` shows with `unlock --force`",
+                    f"run {place.id} crashed and left changes, but its directory {place.path} "
+                    "does not exist",
+                    hint="name the directory that it was moved to with --results, or undo the "
+                    "changes by hand and release what `testbed who` shows with `unlock --force`",
                 )
             found.append(CrashedRun.read(place))
         except UsageError as error:

@@ -92,7 +92,7 @@ def _repointed(
     def most_idle(rank: int) -> End:
         free = [(rank, port) for port in range(ports) if (rank, port) not in taken]
         if not free:
-            raise ValueError(f"rank {rank} needs more than {ports} circuits at once")
+            raise ValueError(f"rank {rank} needs more circuits at once than its {ports} ports")
         return max(free, key=lambda end: next_use(leads_to[end]) if end in leads_to else math.inf)
 
     for pair in sorted(wanted - kept.keys()):

@@ -166,7 +166,7 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Schedule:
     """Return the schedule that `to_json` wrote; raise ValueError for any other data."""
     if missing := [key for key in _KEYS if key not in data]:
-        raise ValueError(f"a schedule without {' and '.join(missing)} is none")
+        raise ValueError(f"a schedule lacks the keys {' and '.join(missing)}")
     name, collective, ranks, chunks, straggler, root, _ = (data[key] for key in _KEYS)
     empty = Schedule(name, collective, ranks, chunks, (), straggler, root)
     rounds = []

@@ -38,7 +38,7 @@ def direct(ranks: int, straggler: int | None = None) -> Schedule:
     result: ceil(log2 n) rounds of the whole buffer.
     """
     if ranks < 2:
-        raise ValueError(f"{ranks} ranks have no straggler among them")
+        raise ValueError(f"an AllReduce around a straggler needs at least 2 ranks, not {ranks}")
     chunks = ranks - 1
     met = [Send(0, chunks, 0, "reduce", chunks), Send(chunks, 0, 0, "reduce", chunks)]
     order = [0, chunks, *range(1, chunks)]

@@ -47,7 +47,7 @@ def route(mesh: Mesh, wanted: Mapping[int, int]) -> Routing:
     routes = _routed(mesh, graph, wanted, lanes)
     if routes is None:
         circuits = ", ".join(f"{i}→{e}" for i, e in sorted(wanted.items()))
-        raise Blocked(f"the mesh has no way found for {circuits} together")
+        raise Blocked(f"found no routes through the mesh for {circuits} at the same time")
     setting = setting_of(mesh, graph.gates(routes.values()))
     paths = {port: mesh.path(port, setting) for port in sorted(routes)}
     disturbed = {i: wanted[i] for i, path in kept.items() if paths[i] != path}

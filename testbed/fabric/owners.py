@@ -30,7 +30,8 @@ def change_own(owned: Owned, owner: str, remove: Matching, add: Matching) -> dic
             if end in used:
                 who, present = used[end]
                 raise CircuitOfAnother(
-                    f"{owner} asked for {circuit}, and {end} is in {present} of {who}"
+                    f"{owner} cannot have circuit {circuit}: port {end} is in use by circuit "
+                    f"{present} of {who}"
                 )
             used[end] = owner, circuit
     return {**owned, owner: (mine - remove) | add}

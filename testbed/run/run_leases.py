@@ -120,7 +120,7 @@ class RunLeases:
                 if self._lease is not None and self._lease.is_lost:
                     raise
                 if patience.passed and self.patience > 0:
-                    text = f"{busy.args[0]}; waited {now() - began:.1f} s in vain"
+                    text = f"{busy.args[0]}; gave up after {now() - began:.1f} s"
                     raise BusyError(text, hint=busy.hint) from busy
                 if patience.passed:
                     raise

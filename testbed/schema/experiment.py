@@ -230,7 +230,7 @@ class Experiment(Document):
             arm, _, metric = key.rpartition(".")
             if not arm and metric in names:
                 hint = f"write a metric after it, as '{metric}.recovery_time'"
-                message = f"it names the arm {metric!r} and no metric"
+                message = f"the check names the arm {metric!r}, but no metric"
                 yield Problem(("checks", key), message, hint, True)
             elif not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"

@@ -143,7 +143,7 @@ class _Pickle:
         elif name in ("SETITEM", "SETITEMS", "APPEND", "APPENDS", "DICT", "LIST"):
             self._fill(name)
         elif name not in ("PROTO", "FRAME", "STOP"):
-            raise ValueError(f"a trace of plain data has no {name}; it was not followed")
+            raise ValueError(f"a pickle of plain data has no opcode {name}; it was not executed")
 
     def _fill(self, name: str) -> None:
         """Put what lies on the stack into the container below it."""

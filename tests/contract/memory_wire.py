@@ -50,7 +50,7 @@ class MemoryTransport(BufferedTransport):
     def _send(self, data, deadline):
         """Hand all of `data` to the far end."""
         if self._is_hung_up:
-            raise LinkLost(self._instrument, "the other side hung up")
+            raise LinkLost(self._instrument, "the other side closed the connection")
         self._time.advance(WIRE_SECONDS)
         self.session.receive(data)
 
@@ -67,7 +67,7 @@ class MemoryTransport(BufferedTransport):
         until = self._time.now() + deadline.left
         while not self._inbox:
             if self._is_hung_up:
-                raise LinkLost(self._instrument, "the other side hung up")
+                raise LinkLost(self._instrument, "the other side closed the connection")
             if not self._time.step(until) and not self._inbox:
                 raise self._no_reply()
         data, self._inbox = self._inbox, b""

@@ -38,7 +38,7 @@ class Visit(Conversation):
 
     def receive(self, end, deadline):
         if self._answer is None:
-            raise LinkLost("ocs", "the other side hung up")
+            raise LinkLost("ocs", "the other side closed the connection")
         return super().receive(end, deadline)
 
 
@@ -141,7 +141,7 @@ def test_after_a_refusal_the_setting_is_known_and_unchanged(mesh):
     ("answer", "error"),
     [
         (NoReply("ocs", "did not answer in time"), NoReply),
-        (LinkLost("ocs", "the other side hung up"), LinkLost),
+        (LinkLost("ocs", "the other side closed the connection"), LinkLost),
         (b"OK: 38 ce", LinkLost),
         (b"OK: 38 \xe3ells set\n", Garbled),
         (b"OK: 38 cells set\x1a", Garbled),
@@ -179,7 +179,7 @@ def test_the_setting_stays_unknown_when_sending_it_again_is_refused(mesh):
 
 
 def test_after_a_failed_connection_the_setting_is_still_known(mesh):
-    mesh.visited(greeting=LinkLost("ocs", "the other side hung up"))
+    mesh.visited(greeting=LinkLost("ocs", "the other side closed the connection"))
     with pytest.raises(LinkLost):
         mesh.driver.apply(Change({}, {1: 4}), soon())
     mesh.visited()
@@ -223,7 +223,8 @@ def test_circuits_that_are_blocked_together_are_refused_before_any_connection(sc
     mesh.visited(greeting=b"photonic mesh, serial S1, 6 cells\n")
     mesh.driver.open(soon())
     mesh.driver.presume({})
-    with pytest.raises(UsageError, match="no way found for 1→4, 2→6, 3→5 together"):
+    refusal = "no routes through the mesh for 1→4, 2→6, 3→5 at the same time"
+    with pytest.raises(UsageError, match=refusal):
         mesh.driver.apply(Change({}, {1: 4, 2: 6, 3: 5}), soon())
 
 

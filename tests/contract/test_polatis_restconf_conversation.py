@@ -173,7 +173,7 @@ class TestReading:
     def test_a_read_that_fails_twice_is_an_error(self, web):
         driver = opened(web, (LIST, Answer(200, {})))
         web.line(IDENTITY, (LIST, Answer(200, {"pair": []})))
-        with pytest.raises(Garbled, match="makes no sense: no 'optical-switch:cross-connects'"):
+        with pytest.raises(Garbled, match="cannot be used: no 'optical-switch:cross-connects'"):
             driver.state(soon())
 
     def test_bytes_after_a_response_are_not_taken_for_the_next_one(self, web):
@@ -246,7 +246,7 @@ class TestNonsense:
     def test_an_invalid_identity_is_reported_in_one_sentence(self, web):
         for _ in range(2):
             web.line((IDENTITY[0], Answer(200, {"optical-switch:product-information": {}})))
-        with pytest.raises(Garbled, match="asked who it is, it answered what makes no sense"):
+        with pytest.raises(Garbled, match="asked for its identity, it sent an answer that cannot"):
             polatis(web).open(soon())
 
     def test_an_overlong_serial_number_is_rejected(self, web):

@@ -77,10 +77,10 @@ def test_a_failed_greeting_closes_the_connection_and_starts_no_exchange(opened):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (NoReply("ocs", "did not answer in time"), "asked who it is, it did not answer in time;"),
-        (Garbled("ocs", "answered with '?'", reply="?"), "asked who it is, it answered with '?';"),
-        (Garbled("ocs", "does not say who it is"), "ocs: does not say who it is;"),
-        (NoReply("ocs", "did not log in", hint="ask"), "asked who it is, it did not log in; ask"),
+        (NoReply("ocs", "was silent"), "asked for its identity, it was silent;"),
+        (Garbled("ocs", "answered '?'", reply="?"), "asked for its identity, it answered '?';"),
+        (Garbled("ocs", "does not report its identity"), "ocs: does not say who it is;"),
+        (NoReply("ocs", "left", hint="ask"), "asked for its identity, it left; ask"),
     ],
 )
 def test_a_failed_greeting_hints_at_a_wrong_driver_or_resource(error, words):

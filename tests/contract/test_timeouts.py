@@ -70,7 +70,7 @@ def test_a_slow_reply_needs_a_longer_timeout_in_the_lab_file():
     box.line(IDENTITY)
     box.line(IDENTITY)
     driver = box.polatis()
-    with pytest.raises(NoReply, match="asked who it is"):
+    with pytest.raises(NoReply, match="asked for its identity"):
         driver.open(box.by(60))
 
 

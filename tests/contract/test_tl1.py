@@ -211,7 +211,7 @@ class TestCalient:
             (order(b"DLT-CRS", 7, b",SYSTEM,1.1.1-1.1.2"), done(7)),
             listing(8),
         )
-        with pytest.raises(UsageError, match=r"1\.1\.1-1\.1\.2 goes both ways"):
+        with pytest.raises(UsageError, match=r"1\.1\.1-1\.1\.2 is a circuit in both directions"):
             switch.apply(Change({1: 6}, {}), soon())
         assert switch.apply(Change({1: 6, 2: 5}, {}), soon()).state == {}
 

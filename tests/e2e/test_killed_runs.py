@@ -190,7 +190,7 @@ def test_recover_refuses_a_running_run(lab: Lab, testbed: CommandLine) -> None:
     run.await_event(lambda event: event["kind"] == "fabric.change")
     where = ["--results", str(testbed.results), "--twin", lab.name]
     refused = testbed("recover", "latest", *where)
-    assert refused.code == 5 and "still going" in refused.err
+    assert refused.code == 5 and "still running" in refused.err
     assert testbed("recover", *where).out == "nothing is left to take back\n"
     run.signal(signal.SIGINT)
     assert run.finish().code == 130

@@ -56,4 +56,4 @@ def test_a_trial_with_a_wrong_sum_fails_with_step_and_elements(
     assert done.code == 1, done.err
     (trial,) = done.json()["trials"]
     assert "corrupt: in step " in trial["reason"], trial["reason"]
-    assert "say that they gave" in trial["reason"]
+    assert "but the ranks' contributions add up to" in trial["reason"]

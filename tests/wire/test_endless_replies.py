@@ -159,7 +159,7 @@ def test_reading_from_a_serial_line_that_never_stops_sending_ends_at_the_deadlin
     thread.start()
     try:
         (error,) = ended(lambda: line.receive(b"\r", Deadline.after(0.2)))
-        assert isinstance(error, NoReply) or "MiB without an end" in str(error)
+        assert isinstance(error, NoReply) or "MiB without ending its reply" in str(error)
     finally:
         ended_it.set()
         line.close()

@@ -78,4 +78,4 @@ def test_resolving_a_name_that_is_never_answered_ends_at_the_deadline():
     assert {name: kind for name, (kind, _, _) in said.items()} == kinds
     for name, (_, words, asked) in said.items():
         assert asked, f"{name} did not ask the name service"
-        assert "timed out" in words and "does the name service answer?" in words
+        assert "timed out" in words and "that the name service answers" in words

@@ -66,7 +66,7 @@ def test_an_endless_message_is_abandoned(opened):
 
     _, line = opened(answer)
     line.send(b"?\n", soon())
-    with pytest.raises(Garbled, match="MiB without an end"):
+    with pytest.raises(Garbled, match="MiB without ending its reply"):
         line.receive(b"\n", Deadline.after(10))
     going_on.set()
 

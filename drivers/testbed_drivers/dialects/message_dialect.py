@@ -104,7 +104,7 @@ class MessageDialect(TransportDialect, Generic[Message]):
             except ValueError as error:
                 self._session.note(f"left over from an earlier exchange: {shortened(error)}")
         else:
-            raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
+            raise Garbled(self._instrument, f"sent no valid answer to {self._words(query)}")
         drain_input(line, _SILENCE, budget)
 
     def _send(self, line: Transport, messages: Sequence[Message], deadline: Deadline) -> None:

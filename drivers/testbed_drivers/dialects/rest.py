@@ -165,7 +165,7 @@ class Rest(Dialect[HttpLine]):
             words = f"no {error}" if isinstance(error, LookupError) else str(error)
             words = excerpt(words, LONGEST_ANSWER)
             raise Garbled(
-                self._instrument, f"answered what makes no sense: {words}", reply=words
+                self._instrument, f"sent an answer that cannot be used: {words}", reply=words
             ) from error
 
 

@@ -103,7 +103,7 @@ class Scpi(TransportDialect):
                 return _identity(reply)
             except ValueError:
                 self._session.note(f"left over from an earlier exchange: {excerpt(reply)}")
-        raise Garbled(self._instrument, "does not say who it is", reply=reply)
+        raise Garbled(self._instrument, "does not report its identity", reply=reply)
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
         for _ in range(_LONGEST_QUEUE):

@@ -24,10 +24,10 @@ LONGEST_ANSWER = 300
 """Characters of an answer that a message repeats."""
 _LONGEST = 200
 """Characters of a serial number, the name of a maker or a model."""
-_ASKED = "who it is"
+_ASKED = "its identity"
 _CLOSING = 0.5
 """Seconds that closing waits for an exchange under way."""
-_IDENTITY_HINT = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
+_IDENTITY_HINT = "check that it is on, and that 'driver' and 'resource' in the lab file name it"
 
 
 class Line(Protocol):
@@ -64,7 +64,8 @@ class SerialNumber:
         )[_LONGEST:]:
             raise Garbled(
                 self._instrument,
-                f"says who it is in a word of {len(longest) + _LONGEST} characters",
+                f"reports its identity with a field of {len(longest) + _LONGEST} characters; "
+                f"at most {_LONGEST} are accepted",
                 reply=str(identity),
             )
         if self._expected is None:
@@ -74,7 +75,7 @@ class SerialNumber:
                 self._instrument,
                 f"has the serial number {identity.serial} instead of {self._expected}",
                 reply=str(identity),
-                hint="another box answers there; correct 'resource' or 'identity' in the lab file",
+                hint="another device answers: correct 'resource' or 'identity' in the lab file",
             )
         return identity
 
@@ -166,7 +167,9 @@ class Session(Generic[AnyLine]):
     def require_quiet(self, line: AnyLine) -> None:
         """Raise Garbled when an open line holds unsolicited bytes, which are no answer."""
         if not line.quiet():
-            raise Garbled(self.instrument, "said more than it was asked, or hung up")
+            raise Garbled(
+                self.instrument, "sent data that was not requested, or closed the connection"
+            )
 
     def note(self, words: str) -> None:
         """Write a remark into the transcript."""
@@ -209,7 +212,7 @@ class Session(Generic[AnyLine]):
     def _identification_error(self, error: NoReply | Garbled) -> NoReply | Garbled:
         """Return an error of a greeting that names the identity query, with a hint."""
         words = str(error.args[0]).removeprefix(f"{self.instrument}: ")
-        message = words if _ASKED in words else f"asked {_ASKED}, it {words}"
+        message = words if _ASKED in words else f"asked for {_ASKED}, it {words}"
         hint = error.hint or _IDENTITY_HINT
         return type(error)(self.instrument, message, reply=error.reply, hint=hint)
 

@@ -157,7 +157,7 @@ def keyed(text: str) -> dict[str, str]:
 def _spelled(text: str) -> str:
     """Return text with what is no ASCII spelled out, which takes long; ValueError for too much."""
     if len(text) > _LONGEST and not text.isascii():
-        raise ValueError(f"{len(text)} characters, which are not ASCII")
+        raise ValueError(f"{len(text)} characters, not all of which are ASCII")
     return text.encode("latin-1").decode("ascii", "backslashreplace")
 
 

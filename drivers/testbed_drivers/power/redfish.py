@@ -188,7 +188,7 @@ class RedfishHost(RedfishService):
 def _power_state(answer: dict[str, Any]) -> str:
     state = answer["PowerState"]
     if state not in ("On", "Off", "PoweringOn", "PoweringOff"):
-        raise ValueError(f"a PowerState of {state!r}")
+        raise ValueError(f"PowerState is {state!r}, which is not a state of Redfish")
     return str(state)
 
 

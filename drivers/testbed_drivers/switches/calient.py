@@ -128,12 +128,12 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
         if circuit.group != self._options.group:
             raise UsageError(
                 f"{self._name}: {circuit.name} is a circuit of the group {circuit.group}",
-                hint=f"only those of {self._options.group} are taken down; see the option 'group'",
+                hint=f"only circuits of {self._options.group} are removed; see the option 'group'",
             )
         if not circuit.pairs <= pairs.items():
             raise UsageError(
-                f"{self._name}: {circuit.name} goes both ways",
-                hint="it can be taken down only as a whole",
+                f"{self._name}: {circuit.name} is a circuit in both directions",
+                hint="remove both directions in one change",
             )
 
     def _new(self, ingress: int, egress: int) -> Circuit:

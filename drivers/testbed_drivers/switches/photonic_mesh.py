@@ -91,7 +91,7 @@ class CellsLine(TransportDialect):
         if serial is None and self._expects_serial:
             raise Garbled(
                 self._instrument,
-                f"greets with {words!r}, which names no serial number",
+                f"sent the greeting {words!r}, which names no serial number",
                 reply=words,
             )
         if cells and int(cells[1]) != self._cells:
@@ -117,7 +117,7 @@ class CellsLine(TransportDialect):
             text = self._words(data)
             if not text.endswith("\n"):
                 raise LinkLost(
-                    self._instrument, "hung up before it had answered", reply=text
+                    self._instrument, "closed the connection before it had answered", reply=text
                 ) from error
             return text
 
@@ -191,8 +191,8 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
         if self._presumed is None:
             raise NotKnown(
                 self._name,
-                "has no read-back of its circuits, and this command has set none",
-                hint="list all that it is to hold in a file, which sets all of its cells: "
+                "cannot report its circuits, and this command has not set them",
+                hint="list all of its circuits in a file, and set all of its cells with: "
                 f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
             )
         self._dialect.note(f"nothing was told yet; presumed: {dict(self._presumed)}")

@@ -124,8 +124,8 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
                 name = _id(pair, len(self.capabilities.ingress))
                 raise InstrumentError(
                     self._name,
-                    f"has {name} configured where its hardware has another circuit",
-                    hint="take that one down first",
+                    f"has {name} configured, but its hardware has another circuit on these ports",
+                    hint="remove that circuit first",
                 )
 
     def _await_hardware(self, task: _Task, deadline: Deadline) -> None:

@@ -52,7 +52,7 @@ def port_counts(text: str) -> tuple[int, int]:
     if not all(numbers == set(range(1, len(numbers) + 1)) for numbers in sides.values()):
         raise ValueError("its ports are not numbered from 1 on each side")
     if not all(sides.values()):
-        raise ValueError("it lists no ports of both sides")
+        raise ValueError("it lists ports on one side only")
     return len(sides["A"]), len(sides["B"])
 
 

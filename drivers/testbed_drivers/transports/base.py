@@ -157,9 +157,9 @@ class BufferedTransport(ABC):
             begun = self._partial_reply()
             raise Garbled(
                 self._instrument,
-                f"sent more than {MAX_REPLY_BYTES >> 20} MiB without an end, as in {begun!r}",
+                f"sent more than {MAX_REPLY_BYTES >> 20} MiB without ending its reply {begun!r}",
                 reply=begun,
-                hint="is it the box that 'driver' and 'resource' in the lab file name?",
+                hint="check that 'driver' and 'resource' in the lab file name this device",
             )
 
     def _no_reply(self) -> NoReply:
@@ -206,6 +206,6 @@ def open_error(instrument: str, resource: str, error: Exception) -> TestbedError
 _HINTS = {
     errno.EACCES: "join the device's group, as with: sudo usermod -aG dialout $USER",
     errno.ENOENT: "plug it in, or correct the device name in the lab file",
-    errno.ETIMEDOUT: "is it on, is its address right, and does the name service answer?",
+    errno.ETIMEDOUT: "check that it is on, its address, and that the name service answers",
     errno.ECONNREFUSED: "nothing listens there; check the port and that remote control is enabled",
 }

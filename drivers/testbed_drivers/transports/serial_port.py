@@ -62,7 +62,7 @@ class SerialTransport(BufferedTransport):
             self._port.write(data)
         except serial.SerialTimeoutException as error:
             raise NoReply(
-                self._instrument, f"accepted none of the {len(data)} bytes in time"
+                self._instrument, f"did not accept all of {len(data)} bytes in time"
             ) from error
         except OSError as error:
             raise self._failed("sending", error) from error

@@ -125,7 +125,7 @@ class SshTransport(BufferedTransport):
         """Return whether the idle connection is up and no command is still running."""
         if self._unread or self._command is not None or not self._transport.is_active():
             return False
-        # paramiko's own thread reads, and closes; this only looks whether the other side hung up
+        # paramiko's own thread reads, and closes; this only checks whether the other side closed
         try:
             ready, _, _ = select.select([self._line], [], [], 0.0)
             return not ready or self._line.recv(1, socket.MSG_PEEK) != b""
@@ -141,7 +141,7 @@ class SshTransport(BufferedTransport):
     def _failed(self, what: str, error: Exception, deadline: Deadline) -> InstrumentError:
         if deadline.passed:
             return self._no_reply()
-        reason = str(error) or "the other side hung up"
+        reason = str(error) or "the other side closed the connection"
         return self._lost(f"{what}: {reason}", "check its power and its network")
 
 
@@ -192,5 +192,5 @@ def _login_error(
         )
     if deadline.passed:
         return NoReply(instrument, f"did not let {server} log in in time")
-    reason = str(error) or "the other side hung up"
+    reason = str(error) or "the other side closed the connection"
     return LinkLost(instrument, f"SSH to {server} failed: {reason}", hint="is SSH enabled there?")

@@ -71,7 +71,9 @@ class TcpTransport(BufferedTransport):
                 self._line.settimeout(max(0.001, deadline.left))
                 left = left[self._line.send(left) :]
         except TimeoutError as error:
-            raise NoReply(self._instrument, f"took not all of {len(data)} bytes in time") from error
+            raise NoReply(
+                self._instrument, f"did not accept all of {len(data)} bytes in time"
+            ) from error
         except OSError as error:
             raise self._lost(f"sending failed: {error}") from error
 
@@ -84,7 +86,7 @@ class TcpTransport(BufferedTransport):
         except OSError as error:
             raise self._lost(f"receiving failed: {error}") from error
         if not data:
-            raise self._lost("the other side hung up")
+            raise self._lost("the other side closed the connection")
         return data
 
     def quiet(self) -> bool:

@@ -91,7 +91,7 @@ class TlsTransport(TcpTransport):
         except ssl.SSLError as error:
             raise self._lost(f"receiving failed: {error.reason}") from error
         if not data:
-            raise self._lost("the other side hung up")
+            raise self._lost("the other side closed the connection")
         return data
 
     def _complete(self, act: Callable[[], Result], deadline: Deadline) -> Result:

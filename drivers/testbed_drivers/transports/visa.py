@@ -168,7 +168,7 @@ class PolledVisaTransport(VisaTransport):
             raise TimeoutError
         count = _bytes_waiting(self._descriptor)
         if not count:
-            raise ConnectionResetError("the other side hung up")
+            raise ConnectionResetError("the other side closed the connection")
         return self._resource.read_bytes(min(count, _MAX_READ))
 
     def _readable(self, seconds: float) -> bool:

@@ -74,7 +74,7 @@ def check_opening(received: bytes | bytearray, expected: bytes) -> None:
         return
     came, wanted = (int.from_bytes(opening[4:8], "big") for opening in (received, expected))
     if received[:4] == expected[:4] and came != wanted:
-        raise WrongGeneration(f"a message of generation {came} came into {wanted}")
+        raise WrongGeneration(f"received a message of generation {came}, expected {wanted}")
     raise ProtocolError(f"a rank opened a message with {bytes(received)!r}, not with {expected!r}")
 
 

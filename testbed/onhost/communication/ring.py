@@ -77,7 +77,7 @@ class Ring(Communicator):
         sent = bytearray(_CHECKSUM.size)
         yield from receive_all(self.connections, PREVIOUS, sent)
         if sent != _CHECKSUM.pack(checksum):
-            raise Corrupt(f"{len(buffer)} bytes of state came with another checksum")
+            raise Corrupt(f"{len(buffer)} bytes of state were received with a wrong checksum")
 
     def opening(self, kind: bytes, size: int) -> bytes:
         """Return the opening of the next message to the next rank."""

@@ -68,7 +68,10 @@ class State:
         if self.step == step:
             return
         if self.step != step + 1 or self._other.step != step:
-            raise Refused(f"the next step is {self.step}, and the state before {step} is not kept")
+            raise Refused(
+                f"cannot go back to step {step}: the next step is {self.step}, and the state "
+                f"before step {step} is not stored"
+            )
         self._current, self._other = self._other, self._current
 
     def outgoing(self) -> memoryview:
@@ -84,7 +87,7 @@ class State:
         """Accept the received version; raise Refused when it is not the state before `step`."""
         received = int(self._current.header[0])
         if received != step:
-            raise Refused(f"the state before step {received} came instead of that before {step}")
+            raise Refused(f"received the state before step {received}, expected that before {step}")
         self._current.step = step
 
     def sha256(self) -> str:

@@ -91,8 +91,8 @@ class VerifiedVector:
                 first = start + number * BLOCK
                 last = min(first + BLOCK, start + len(place)) - 1
                 raise Corrupt(
-                    f"in step {step} elements {first} to {last} of the sum are not what the ranks"
-                    f" say that they gave: their checksum is {found:.9g}, not {expected:.9g}"
+                    f"in step {step} elements {first} to {last} of the sum have the checksum "
+                    f"{found:.9g}, but the ranks' contributions add up to {expected:.9g}"
                 )
 
     def _verify_sentinels(self, step: int) -> None:

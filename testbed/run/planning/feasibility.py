@@ -95,7 +95,7 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
             raise FileError(
                 where,
                 f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",
-                hint="add `power:` to it in the lab file, or break something else",
+                hint="add `power:` to it in the lab file, or choose another fault",
             )
     if fault.kind == "dark-circuit" and placement.fabric == "packet":
         raise FileError(
@@ -114,7 +114,7 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
             where,
             "no neighbour would observe a power cut: on a packet switch only the victim loses its "
             "link",
-            hint="use a lab with a circuit switch, or break something else",
+            hint="use a lab with a circuit switch, or choose another fault",
         )
 
 

@@ -453,7 +453,7 @@ def test_a_change_that_one_switch_cannot_make_is_not_started_on_the_other(two_sw
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)", "b")
-    with pytest.raises(BusyError, match="b holds circuits in the way"):
+    with pytest.raises(BusyError, match="b has circuits of another client on ports that this"):
         change(rack, ONE, TWO)
     assert rack.shown("a") == {}
     assert rack.moves == []

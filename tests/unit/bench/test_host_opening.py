@@ -58,7 +58,7 @@ def test_a_host_without_the_configured_python_is_reported(spec, tmp_path):
 
 def test_opening_a_host_read_only_starts_no_program(spec):
     host = BenchHost("h0", spec, lambda *_: None, soon())
-    with pytest.raises(HostError, match="to look only"):
+    with pytest.raises(HostError, match="started read-only"):
         host.start_rank(0, soon())
     host.clean_up(soon())
 
@@ -120,5 +120,5 @@ def test_a_host_with_leftovers_of_a_dead_agent_is_not_used(spec, tmp_path):
     looking = BenchHost("h0", haunted, lambda *_: None, soon())
     assert [found["recorded"] for found in looking.facts["leftovers"]] == [["from the future"]]
     looking.clean_up(soon())
-    with pytest.raises(HostError, match=r"cannot be taken back: .*'from the future'"):
+    with pytest.raises(HostError, match=r"could not be undone: .*'from the future'"):
         BenchHost("h0", haunted, lambda *_: None, soon(), "run-2")

@@ -26,5 +26,5 @@ def test_on_one_side_spare_ports_are_the_last_four_that_are_free(tmp_path):
     (tmp_path / "lab.yaml").write_text(LAB)
     lab = load_lab(tmp_path / "lab.yaml")
     assert spare_ports(lab, "ocs", ONE_SIDE, {1: 7}) == ((3, 4), (5, 8))
-    with pytest.raises(UsageError, match="no two spare, dark ingress and egress ports"):
+    with pytest.raises(UsageError, match="no two unused ingress ports and two unused egress ports"):
         spare_ports(lab, "ocs", ONE_SIDE, {1: 2, 3: 4})

@@ -237,8 +237,8 @@ class DoubtfulBox:
             _agree(all(i in had for i in there), "circuits of others went without a word")
         elif code == 6:
             self._is_declared(before, had, said)
-        elif code == 4 and "is done" in said:
-            _agree((ends in had.items()) == (verb == "connect"), "it is not done")
+        elif code == 4 and "was made and verified" in said:
+            _agree((ends in had.items()) == (verb == "connect"), "it was not made")
         else:
             _agree(code in (4, 5), "an unknown exit code")
             _agree(had == before, f"it has {had}, had {before}")

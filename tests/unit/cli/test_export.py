@@ -125,5 +125,6 @@ def test_a_damaged_summary_is_reported_in_one_sentence(tmp_path, capsys, trials)
     run.write_json("summary.json", {"trials": trials})
     assert command_line(["export", str(run.path)]) == 2
     said = capsys.readouterr()
-    assert "is not one of ours" in said.err and said.err.count("\n") == 1
+    assert "does not have the format that `testbed` writes" in said.err
+    assert said.err.count("\n") == 1
     assert said.out == ""

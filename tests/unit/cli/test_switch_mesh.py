@@ -70,7 +70,7 @@ def mesh(tmp_path, capsys):
 def test_a_mesh_with_an_unknown_setting_is_not_shown_as_empty(mesh):
     mesh.apply("1 5")
     shown = mesh.say("show", code=4)
-    assert shown.out == "" and "has no read-back of its circuits" in shown.err
+    assert shown.out == "" and "cannot report its circuits" in shown.err
 
 
 @pytest.mark.parametrize("verb", ["connect", "disconnect"])

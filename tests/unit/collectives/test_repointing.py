@@ -74,7 +74,7 @@ def test_the_circuit_needed_again_last_is_removed_first() -> None:
 
 
 def test_a_round_that_needs_more_ports_than_a_rank_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="rank 0 needs more than 1 circuits at once"):
+    with pytest.raises(ValueError, match="rank 0 needs more circuits at once than its 1 ports"):
         stages(ring(4), (), ports=1)
 
 

@@ -133,7 +133,8 @@ def test_a_controller_that_misses_a_membership_change_is_found_unsafe():
 def test_two_jobs_with_a_common_port_are_found_to_conflict():
     found = explored(rotations(hosts={"a": ["h0", "h1"], "b": ["h2", "h1", "h4"]}))
     assert re.match(
-        r"circuit of another: . asked for .*, and h1\.p0 is in .* of [ab]$", found.wrong
+        r"circuit of another: . cannot have circuit .*: port h1\.p0 is in use by .* of [ab]$",
+        found.wrong,
     )
     assert sorted(found.trace) == ["change of a", "change of b", "timer of a", "timer of b"]
 

@@ -37,7 +37,8 @@ def test_a_change_is_made_exactly_when_it_affects_no_circuit_of_another_owner(ch
 
 def test_a_refused_change_names_the_owner_of_the_conflicting_circuit():
     owned = {"x": frozenset({Circuit.parse("a.p0", "b.p0")})}
-    with pytest.raises(CircuitOfAnother, match=r"y asked for b\.p0–c\.p0, and b\.p0 is in .* of x"):
+    refusal = r"y cannot have circuit b\.p0–c\.p0: port b\.p0 is in use by .* of x"
+    with pytest.raises(CircuitOfAnother, match=refusal):
         change_own(owned, "y", frozenset(), frozenset({Circuit.parse("b.p0", "c.p0")}))
     with pytest.raises(CircuitOfAnother, match=r"y has no circuit a\.p0–b\.p0: it is a circuit of"):
         change_own(owned, "y", owned["x"], frozenset())

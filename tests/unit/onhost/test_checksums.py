@@ -72,7 +72,7 @@ def test_a_wrong_element_is_detected_with_its_block(seed, ranks, chunks, element
     values = gradients(seed, ranks)
     total = summed(values, 3, chunks=chunks)
     at(total, element)[0] += 0.01 * max(np.abs(one).max() for one in values)
-    with pytest.raises(Corrupt, match="not what the ranks say that they gave") as caught:
+    with pytest.raises(Corrupt, match="but the ranks' contributions add up to") as caught:
         total.verify(3)
     first, last = map(int, re.findall(r"elements (\d+) to (\d+)", str(caught.value))[0])
     assert first <= element <= last < first + BLOCK

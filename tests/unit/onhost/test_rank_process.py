@@ -287,7 +287,8 @@ def test_value_that_differs_from_its_checksum_is_found_by_all_ranks(gang):
             corrupt = member.hear("corrupt", generation=1)
             assert corrupt["step"] >= 2
             assert re.search(
-                r"in step \d+ elements 0 to 4095 .* say that they gave", corrupt["why"]
+                r"in step \d+ elements 0 to 4095 .* the ranks' contributions add up to",
+                corrupt["why"],
             )
             assert {event["step"] for event in member.of_kind("step")} >= {0, 1}
 

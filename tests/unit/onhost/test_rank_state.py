@@ -46,7 +46,7 @@ def test_rewind_to_the_current_step_changes_nothing():
 
 @pytest.mark.parametrize("step", [0, 1, 4])
 def test_rewind_by_more_than_one_step_is_refused(step):
-    with pytest.raises(Refused, match=f"the state before {step} is not kept"):
+    with pytest.raises(Refused, match=f"the state before step {step} is not stored"):
         advanced(3).rewind(step)
 
 

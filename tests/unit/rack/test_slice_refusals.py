@@ -14,7 +14,7 @@ from tests.unit.rack.random_racks import EIGHT_SLOTS, random_rack, random_room
 from tests.unit.rack.slices_by_paths import placeable
 
 RACK = Torus()
-SEARCHED = "no free servers have room"
+SEARCHED = "no free servers have enough free fibres"
 """How refusals begin that counting did not decide."""
 
 

@@ -273,7 +273,7 @@ def test_a_missing_run_directory_is_reported_until_it_exists_again(killed, tmp_p
     killed.directory.path.parent.rename(tmp_path / "moved")
     code, out, err = command(capsys)
     assert code == 6 and out == ""
-    assert f"{killed.directory.id} died and left changes, and its record " in err
+    assert f"run {killed.directory.id} crashed and left changes, but its directory " in err
     assert command(capsys, "--results", "moved")[0] == 0
     assert killed.shown() == {}
 

@@ -125,8 +125,8 @@ def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(
         (
             "  warm.recovery_time",
             "  warm",
-            "16:3: checks.warm: it names the arm 'warm' and no metric; write a metric after it, as "
-            "'warm.recovery_time'",
+            "16:3: checks.warm: the check names the arm 'warm', but no metric; "
+            "write a metric after it, as 'warm.recovery_time'",
         ),
         (
             "warm.recovery_time",
