@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 
 _options: dict[str, str] = {}
 """The values of `--lab`, `--twin` and `--results` on the current command line, where it has them.
@@ -36,6 +37,11 @@ def typed(verb: str, *words: str) -> str:
         for part in ([name] if value == "new" else [name, value])
     ]
     return shlex.join(["testbed", verb, *([first] if first else []), *words, *given])
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra of this package for the running Python."""
+    return shlex.join([sys.executable, "-m", "pip", "install", f"optical-testbed[{extra}]"])
 
 
 _TAKEN = {

@@ -53,6 +53,10 @@ def _kind(dimension: Dimension | None) -> str:
 def _rewritten(limit: Condition, dimension: Dimension | None) -> str:
     """Return a limit as an experiment file states it in a dimension; its number if possible."""
     comparator, number = _BEGINNING.findall(limit.text.strip())[0]
+    if limit.dimension is SHARE and dimension is None:
+        number = f"{limit.value:.12g}"  # 95 % of 1
+    elif limit.dimension is None and dimension is SHARE and abs(limit.value) <= 1:
+        number = f"{limit.value * 100:.12g}"  # 0.9 of all
     if dimension is None:
         return f"{comparator}{number}"
     amount = f"{number} {dimension.example.partition(' ')[2]}"

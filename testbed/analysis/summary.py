@@ -135,7 +135,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         seed=begin.get("seed", 0),
         outcome=outcome,
         reason=reason,
-        cleanup=_cleanup(end, recovered),
+        cleanup=_cleanup(end, recovered, begin.get("label", "")),
         left=_left(end, recovered),
         exit_code=code,
         trials=trials,
@@ -171,12 +171,14 @@ def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]
     return [*found, f"{busy}; times are longer than on an idle one"] if busy else found
 
 
-def _cleanup(end: Any, recovered: Sequence[RecoverAttempt]) -> str:
+def _cleanup(end: Any, recovered: Sequence[RecoverAttempt], label: str = "") -> str:
     """Return whether all was taken back: by the run, or after it by the last `recover`."""
     if recovered:
         code = recovered[-1].exit_code
         return "unknown" if code is None else "failed" if code else "verified"
-    return str(end["cleanup"]) if end else "unknown"
+    if end:
+        return str(end["cleanup"])
+    return "verified" if label == "model" else "unknown"  # it changes no device
 
 
 def _left(end: Any, recovered: Sequence[RecoverAttempt]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnec
     found = cross_connects([Circuit.between(*ends)], lab.wiring())
     if any(cross.switch != name for cross in found):
         wired = next(cross.switch for cross in found if cross.switch != name)
-        raise ValueError(f"the fibres of {one} and {other} lead to switch {wired}")
+        raise ValueError(f"the fibres of {one} and {other} lead to switch {wired}, not to {name}")
     return found
 
 

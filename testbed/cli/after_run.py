@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -78,7 +79,8 @@ class PostRun:
             )
 
     def _without_figures(self) -> list[str]:
-        return [f"report.html was not drawn; type: testbed report {self._directory.path}"]
+        command = shlex.join(["testbed", "report", str(self._directory.path)])
+        return [f"report.html was not drawn; type: {command}"]
 
     def _without_numbers(self) -> list[str]:
         from testbed.report.last_page import last_lines

@@ -119,6 +119,15 @@ def argument(metavar: str | None, help_: str, complete: completion.Names | None 
     return typer.Argument(metavar=metavar, help=help_, autocompletion=complete)
 
 
+def _refuse_empty(context: typer.Context, name: str) -> str:
+    """Return a lab's name; raise UsageError if `--lab` is given with an empty value."""
+    source = context.get_parameter_source("lab")
+    if not name and source is not None and source.name == "COMMANDLINE":
+        hint = "leave --lab out for the default; is a variable of the shell unset?"
+        raise UsageError("--lab is given without a name", hint=hint)
+    return name
+
+
 ExperimentFile = Annotated[
     str,
     argument(
@@ -133,6 +142,7 @@ LabOption = Annotated[
         help="Lab file, or the name of one in configs/; that of a named twin by default.",
         autocompletion=completion.labs,
         show_default=False,
+        callback=_refuse_empty,
     ),
 ]
 TwinOption = Annotated[

@@ -14,7 +14,7 @@ import typer
 from testbed.cli.app import RESULTS, RecordsOption, app, argument
 from testbed.cli.completion import run_names
 from testbed.cli.record import report_damage
-from testbed.commands import typed
+from testbed.commands import installing, typed
 from testbed.errors import LabError, UsageError
 from testbed.files import replace_file
 from testbed.record.rundir import RunDirectory, find_run
@@ -142,7 +142,7 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     except ImportError as error:
         raise UsageError(
             "writing Parquet needs the package pyarrow, which is not installed",
-            hint="install it with: pip install 'optical-testbed[parquet]'",
+            hint=f"install it with: {installing("parquet")}",
         ) from error
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     kinds[float] = pyarrow.float64()

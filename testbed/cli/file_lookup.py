@@ -55,10 +55,12 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
 
     `besides` is searched last. Raise UsageError with the directories searched.
     """
+    what = _WORDS[of]
+    if not Path(name).name:
+        raise UsageError(f"{name!r} names no {what} file", hint=_given(name))
     for path in _spellings(Path(name)):
         if is_file(path) and (path.suffix in _SUFFIXES or "/" in name):
             return path
-    what = _WORDS[of]
     if "/" in name:
         where = Path(name).parent
         known = _names([where])
@@ -71,22 +73,42 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
         for path in _spellings(place / name):
             if is_file(path) and path.suffix in _SUFFIXES:
                 return path
-    looked = ", ".join(map(str, dict.fromkeys(searched))) or f"no directory {of!r} is there"
     raise UsageError(
-        f"no {what} is called {_stem(name)!r} (looked in {looked})",
+        f"no {what} is called {_stem(name)!r} (looked in {_listed(searched)})",
         hint=nearest(_stem(name), _names(searched)),
     )
 
 
 def named_file(name: str) -> Path:
     """Return the path of an experiment or a lab, given by path or name."""
+    if not name:
+        raise UsageError("'' names no file", hint=_given(name))
     if exists(name) or "/" in name:
         return next((path for path in _spellings(Path(name)) if exists(path)), Path(name))
-    found = (path for of in _WORDS for place in places(of) for path in _spellings(place / name))
-    return next((path for path in found if is_file(path)), Path(name))
+    searched = [place for of in _WORDS for place in places(of)]
+    for path in (path for place in searched for path in _spellings(place / name)):
+        if is_file(path):
+            return path
+    raise UsageError(
+        f"no experiment or lab is called {_stem(name)!r} (looked in {_listed(searched)})",
+        hint=nearest(_stem(name), _names(searched)),
+    )
+
+
+def _listed(directories: list[Path]) -> str:
+    places = ", ".join(map(str, dict.fromkeys(directories)))
+    return places or f"no directory {LABS!r} or {EXPERIMENTS!r} is there"
+
+
+def _given(name: str) -> str:
+    if name:
+        return "name a file, not a directory"
+    return "the argument is empty: is a variable of the shell unset?"
 
 
 def _spellings(path: Path) -> list[Path]:
+    if not path.name:  # nothing that a suffix could be added to
+        return [path]
     return [path, *(path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES)]
 
 
@@ -115,7 +137,7 @@ def typed_lab(name: str, file: Path) -> str:
     """Return the lab as an argument of a command: its name if that finds a file, else its file."""
     try:
         found_file(name, LABS)
-    except (UsageError, ValueError):  # the latter for an empty name
+    except UsageError:
         return str(file)
     return name
 

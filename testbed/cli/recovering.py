@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from testbed.events import Event, Subscriber
     from testbed.run.crash_recovery.crashed_runs import CrashedRun
 
+_NO_CHANGE = "its journal has no change to undo"
 _GONE = "the twin that it ran in is gone, and with it all that was changed there"
 
 
@@ -215,6 +216,8 @@ def _tried(
 
 
 def _recover_here(dead: CrashedRun, tell: Subscriber) -> int:
+    if dead.is_model:
+        return EXIT_PASSED
     from testbed.run.crash_recovery.recover import recover as replay
     from testbed.run.inbox import Inbox
 
@@ -287,7 +290,8 @@ def _print(outcome: _Outcome) -> None:
     run, done = outcome.dead.directory, outcome.done
     print(f"{run.id}, on {outcome.dead.lab_name or 'no lab'}")
     if done is None:
-        print(f"  not recovered: {outcome.error}" if outcome.code else "  nothing is promised")
+        none = "a model changes no device" if outcome.dead.is_model else _NO_CHANGE
+        print(f"  not recovered: {outcome.error}" if outcome.code else f"  {none}")
         return
     for step in done.steps:
         print(f"  {'FAIL' if step.problem else 'ok  '} {step.what}")

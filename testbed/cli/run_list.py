@@ -52,17 +52,22 @@ class RunSelection:
         """Add the selected metric to each row."""
         metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
         name = self.metric
-        known = sorted({one for found in metrics.values() for one in found})
-        metrics = {run: found | _by_short_name(found) for run, found in metrics.items()}
+        short = {run: _by_short_name(found) for run, found in metrics.items()}
+        metrics = {run: found | short[run] for run, found in metrics.items()}
         if not any(name in found for found in metrics.values()):
-            ends = [one for one in known if one.partition(".")[2] == name]
-            hint = "known: " + ", ".join(ends) if ends else nearest(name, known)
+            known = sorted({one for found in short.values() for one in found})
+            ends = [one for one in known if one.rpartition(".")[2] == name]
+            hint = "known: " + ", ".join(ends) if ends else nearest(name, known if "." in name else _without_arms(known))
             raise UsageError(f"no run that is listed has the metric {name!r}", hint=hint)
         for row in rows:
             found = metrics[row["run"]].get(name, {})
             row |= {"metric": name, "value": found.get("median"), "unit": found.get("unit", "")}
             row |= {"n": found.get("n"), "better": found.get("better", "")}
             row["flag"] = found.get("flag", "")
+
+
+def _without_arms(metrics: Iterable[str]) -> list[str]:
+    return sorted({metric.rpartition(".")[2] for metric in metrics})
 
 
 def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -92,5 +92,5 @@ class _Screen:
         self._found.write(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
 
     def catch_up(self) -> None:
-        """Wait until all findings are written, once no circuit is lit."""
+        """Wait until all findings are written; called when no circuit is lit any more."""
         self._found.flush(None)

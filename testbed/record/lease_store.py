@@ -187,7 +187,7 @@ class PostgresStore:
         except ImportError as error:
             raise UsageError(
                 "leases on a PostgreSQL server need the package psycopg, which is not installed",
-                hint="install it with: pip install 'optical-testbed[postgres]'",
+                hint=f"install it with: {installing("postgres")}",
             ) from error
         # The last is for us: a controller that stops in a transaction must not block all others.
         kinds = ("lock", "statement", "idle_in_transaction_session")

@@ -149,7 +149,7 @@ def _short(path: Path) -> str:
 def _next_command(summary: Summary, place: str, lab: str, will_be_drawn: bool) -> str:
     code = summary.exit_code
     if summary.left or summary.cleanup == "unknown" or code == EXIT_UNSAFE:
-        return f"testbed recover {place}"
+        return shlex.join(["testbed", "recover", place])
     if code == EXIT_BUSY:
         return commands.typed("who")
     if code == EXIT_LAB:
@@ -157,5 +157,7 @@ def _next_command(summary: Summary, place: str, lab: str, will_be_drawn: bool) -
         typed = shlex.join(["testbed", "doctor", lab, *twin])
         return commands.typed("doctor") if commands.has_context() else typed
     if code == EXIT_BUG:
-        return f"less {place}/traceback.txt"
-    return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"
+        return shlex.join(["less", f"{place}/traceback.txt"])
+    if will_be_drawn:
+        return shlex.join([_OPENER, f"{place}/report.html"])
+    return shlex.join(["testbed", "report", place])

@@ -65,7 +65,7 @@ class StepPace:
         return max((took for of, took in self._took.values() if of == generation), default=0.0)
 
     def steps(self, generation: int) -> int:
-        """Return how many steps of a generation are finished."""
+        """Return how many steps of a generation (a group of ranks) all its ranks have finished."""
         return self._counts.get(generation, 0)
 
     def is_back(self, generation: int, before: float) -> bool:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
-
 from testbed.schema.text_types import ReadBy, Text
 from testbed.schema.validation import StrictModel, shown
 from testbed.units import DIMENSIONS, Dimension
@@ -84,6 +82,15 @@ def _amount_of(comparator: Comparator, *, signed: bool = True) -> ReadBy:
 Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
 
 
+_METRIC_OF_ARM = r"^.+\.[a-z][a-z0-9_]*$"
+
+
+def _metric_of_arm(text: str) -> str:
+    if not re.match(_METRIC_OF_ARM, text):
+        raise ValueError(f"{text!r} is not an arm and its metric; write it as 'cold.steps'")
+    return text
+
+
 class Statistics(StrictModel):
     """The conditions on statistics of one metric of one arm."""
 
@@ -97,7 +104,7 @@ class Statistics(StrictModel):
     near_prediction: Annotated[Condition, _amount_of("<=", signed=False)] | None = None
     """The median is no further from its prediction than this: a share of it, or a quantity."""
 
-    same_as: Annotated[str, Field(pattern=r"^.+\.[a-z][a-z0-9_]*$")] | None = None
+    same_as: Annotated[str, Text(_metric_of_arm, _METRIC_OF_ARM)] | None = None
     """Every trial has the value that every trial of this `arm.metric` has, to the last bit."""
 
     def conditions(self) -> Mapping[Statistic, Condition | str]:

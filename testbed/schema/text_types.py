@@ -227,8 +227,9 @@ EnvValue = Annotated[
 Interface = Annotated[
     str,
     spelling(
-        r"[^\s/:]{1,15}",
-        "the name of a network interface: at most 15 characters, no space, '/' or ':'",
+        r"(?!lo$)[^\s/:]{1,15}",
+        "the name of a fabric interface: at most 15 characters, no space, '/' or ':', and not the "
+        "loopback interface 'lo'",
     ),
 ]
 RdmaDevice = Annotated[

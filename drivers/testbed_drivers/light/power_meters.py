@@ -59,7 +59,7 @@ def _level(floor: float, reply: str) -> Reading:
     """Return the level of `<unit>;<reading>`, no light at the floor; ValueError for neither."""
     unit, separator, text = reply.partition(";")
     if not separator or unit.upper() not in _IN_DBM:
-        raise ValueError(f"{reply!r} is not a unit and a power")
+        raise ValueError(f"{reply!r} is not a reading with its unit, such as 'DBM;-3.2'")
     level = float(text)
     if not abs(level) < _BEYOND_MEASURE:
         raise ValueError(f"{text} is beyond what the meter can measure")

@@ -1,6 +1,6 @@
 """A group of ranks on a circuit switch, where each rank reaches only its lit circuits' peers.
 
-The circuits are those of a ring between two collectives. In a collective, a rank that has finished
+Between two collectives, the circuits of a ring are lit. In a collective, a rank that has finished
 a round requests the circuits of the next round and continues when they are reported as lit. It
 requests them only when all data that it sent was acknowledged, so that nothing is lost when a
 mirror moves; a connection stays open while its circuit is dark.

@@ -50,6 +50,11 @@ class CrashedRun:
         return self.facts.get("label") == "measured-twin"
 
     @property
+    def is_model(self) -> bool:
+        """Return whether the run only computed, without opening any device."""
+        return self.facts.get("label") == "model"
+
+    @property
     def twin(self) -> str:
         """Return the identity of the run's twin."""
         return str(self.facts.get("twin") or "")

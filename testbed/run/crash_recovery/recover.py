@@ -76,13 +76,23 @@ def _leave_late_lease(taken: Future[Lease]) -> None:
 
 
 def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
-    """End the record of a run that was killed before its first entry."""
-    if any(event.kind in ("run.end", "recover.end") for event in read_events(run.events)):
+    """End the record of a run that has no open entry, unless it says already that all is undone."""
+    if _is_verified(run):
         return
     with closing(EventLog.resume(run.events)) as log:
         log.subscribe(subscriber)
         log.append("recover.begin", run.id, **beginning([]))
         log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
+
+
+def _is_verified(run: RunDirectory) -> bool:
+    """Return whether the last attempt to undo everything, by the run or after it, succeeded."""
+    for event in reversed(list(read_events(run.events))):
+        if event.kind == "recover.end":
+            return bool(event.data["exit_code"] == EXIT_PASSED)
+        if event.kind == "run.end":
+            return bool(event.data["cleanup"] == "verified")
+    return False
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:

@@ -92,8 +92,14 @@ def _nearest(metric: str, known: Iterable[str]) -> str:
 
     The names must be very similar: a suggestion of another quantity, such as `leaving` for
     `loading`, would be a valid check of something that was not asked for.
+    So would be that of another size.
     """
-    return nearest(metric, list(known), cutoff=0.8)
+    names = list(known)
+    if is_of_size(metric):
+        quantity = metric.rpartition("_")[0]
+        alike = [name for name in names if name.rpartition("_")[0] == quantity]
+        return nearest("", alike or names)
+    return nearest(metric, names, cutoff=0.8)
 
 
 def check_metrics(experiment: Experiment) -> None:

@@ -265,7 +265,7 @@ class DoubtfulBox:
             gone = {i for i in OTHERS if i in before and had.get(i) != before[i]}
             _agree(gone and all(f"{i}→{before[i]}" in said for i in gone), f"gone are {gone}")
             return
-        _agree(self._owed(), "nothing is promised")
+        _agree(self._owed(), "its journal has no change to undo")
 
     def _owed(self):
         runs = [run for run in self.results.iterdir() if (run / "journal.jsonl").exists()]

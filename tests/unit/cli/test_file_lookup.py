@@ -114,6 +114,26 @@ def test_a_missing_path_is_reported_with_its_directory(elsewhere):
         found_file("no/x", EXPERIMENTS)
 
 
+@pytest.mark.parametrize("command", ["plan", "validate"])
+@pytest.mark.parametrize("name", ["", ".", "/", "lumoin"])
+def test_an_argument_that_names_no_file_is_refused_in_one_sentence(
+    elsewhere, capsys, command, name
+):
+    assert command_line([command, name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("testbed: ")
+    if not name:
+        assert "is a variable of the shell unset?" in line
+    if name == "lumoin":
+        assert "did you mean 'lumion'?" in line
+
+
+@pytest.mark.parametrize("options", [["--lab", ""], ["--lab="]])
+def test_an_empty_lab_is_refused_and_does_not_stand_for_the_default_one(capsys, options):
+    assert command_line(["plan", "lumion", *options]) == 2
+    assert "--lab is given without a name" in capsys.readouterr().err
+
+
 @pytest.fixture
 def standing(elsewhere, monkeypatch):
     """A twin of a lab that this process takes for up: the registry knows one, as for `twin up`."""

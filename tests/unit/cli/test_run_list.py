@@ -169,3 +169,15 @@ def test_a_metric_is_found_by_the_short_name_of_its_arm(tmp_path, capsys):
     assert (row["value"], row["metric"]) == (0.5, "settle=1 ms.recovery_time")
     (row,) = listed(tmp_path, capsys, "--metric", "lab.twin.settle=1 ms.recovery_time")
     assert row["value"] == 0.5
+
+
+def test_an_unknown_metric_lists_metrics_once_without_arms_or_suggests_a_near_one(tmp_path, capsys):
+    long = {f"lab.twin.settle={n} ms.recovery_time": metric(1.0)[RECOVERY] for n in (1, 2)}
+    records.ended(tmp_path, metrics=long)
+    listing = ["list", "runs", "--results", str(tmp_path), "--metric"]
+    assert command_line([*listing, "nosuch"]) == 2
+    assert capsys.readouterr().err.rstrip().endswith("known: recovery_time")
+    assert command_line([*listing, "recovery_tim"]) == 2
+    assert "did you mean 'recovery_time'?" in capsys.readouterr().err
+    assert command_line([*listing, "recovery_time"]) == 2
+    assert "known: settle=1 ms.recovery_time, settle=2 ms.recovery_time" in capsys.readouterr().err

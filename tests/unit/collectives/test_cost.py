@@ -357,7 +357,7 @@ def test_the_critical_delay_on_the_links_of_the_paper_equals_theirs(
 @pytest.mark.parametrize(
     ("delay", "expected"), [(0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
 )
-def test_s4_the_modelled_speed_up_at_each_delay_equals_the_expected_one(
+def test_s4_the_modelled_speed_up_over_the_ring_at_each_delay_equals_the_one_by_hand(
     delay: float, expected: float
 ) -> None:
     ratio = speed_up(stragglar(8), ring(8), 7 << 20, TWIN, {7: delay})

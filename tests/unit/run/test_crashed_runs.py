@@ -284,7 +284,27 @@ def test_a_run_killed_before_its_first_journal_entry_gets_an_end_in_its_record(k
     EventLog(run.events).close()
     assert "all is as it was before the run" in command(capsys, run.id)[1]
     assert [event.kind for event in read_events(run.events)] == ["recover.begin", "recover.end"]
-    assert "nothing is promised" in command(capsys, run.id)[1]
+    assert "its journal has no change to undo" in command(capsys, run.id)[1]
+
+
+def test_a_run_whose_clean_up_failed_with_nothing_left_to_undo_is_recovered_once(killed, capsys):
+    run = directory(killed.directory.path.parent, facts={"label": "measured-hw", "lab": "small"})
+    run.write_text("lab.yaml", killed.lab.source.text)
+    log = EventLog(run.events)
+    end = {"cleanup": "failed", "left": ["instruments: not done"], "error": "", "signals": [2, 2]}
+    log.append("run.end", run.id, **end)
+    log.close()
+    assert "all is as it was before the run" in command(capsys, run.id)[1]
+    kinds = [event.kind for event in read_events(run.events)]
+    assert kinds == ["run.end", "recover.begin", "recover.end"]
+    assert "its journal has no change to undo" in command(capsys, run.id)[1]
+
+
+def test_a_killed_run_of_a_model_needs_no_recovery(killed, capsys):
+    run = directory(killed.directory.path.parent, facts={"label": "model", "lab": ""})
+    EventLog(run.events).close()
+    run.journal.unlink(missing_ok=True)  # a model has none
+    assert command(capsys, run.id)[:2] == (0, f"{run.id}, on no lab\n  a model changes no device\n")
 
 
 def test_a_missing_results_folder_is_an_error(killed, capsys):
@@ -301,7 +321,8 @@ def test_a_run_that_is_named_with_another_lab_is_refused(killed, tmp_path, capsy
 def test_an_earlier_recovery_is_not_printed_as_done_now(killed, capsys):
     assert "ok   circuits of ocs" in command(capsys, "latest")[1]
     code, out, _ = command(capsys, "latest")
-    assert (code, out) == (0, f"{killed.directory.id}, on small\n  nothing is promised\n")
+    assert code == 0
+    assert out == f"{killed.directory.id}, on small\n  its journal has no change to undo\n"
     (told,) = json.loads(command(capsys, "latest", "--json")[1])
     assert told == {"run": killed.directory.id, "exit_code": 0, "error": ""}
 

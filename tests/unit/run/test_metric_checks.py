@@ -91,6 +91,19 @@ def test_the_limit_suggested_in_an_error_is_accepted_unchanged(unit, text, stati
         assert suggestion.startswith(re.match("[<>= ]*", text)[0])
 
 
+@pytest.mark.parametrize(
+    ("metric", "text", "suggested"),
+    [
+        ("plateau", "> 95 %", "> 0.95"),
+        ("wire_overhead", "< 0.08", "< 8 %"),
+        ("wire_overhead", "< 8", "< 8 %"),
+    ],
+)
+def test_a_suggested_limit_means_what_was_written(metric, text, suggested):
+    said = dimension_mismatch(metric, METRICS[metric], "every", Condition.parse(text))
+    assert said.endswith(f"as {suggested!r}")
+
+
 @pytest.fixture
 def refusals(tmp_path):
     """Return every problem of an experiment's checks, without the file's name."""
