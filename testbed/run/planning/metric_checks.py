@@ -161,6 +161,9 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
     elif spec.policy is None:
         lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
+        if fault is not None and _loses_a_rank(spec, fault):
+            why = f"no policy replaces the rank of job {fault.job} that fails"
+            lacks |= dict.fromkeys(_OF_A_FAULT, why)
     elif fault is not None and _lacks_spare(spec, fault):
         why = f"{spec.policy.kind} replaces a rank by a spare host, and job {fault.job} has none"
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, why)
@@ -177,9 +180,14 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
 def _lacks_spare(spec: Experiment, fault: Fault) -> bool:
     """Return whether the policy must replace a rank after a fault, and its job has no spare."""
     needs_spare = spec.policy is not None and spec.policy.kind in _REPLACING_POLICIES
-    loses_a_rank = fault.kind in _RANK_FAULTS and fault.hold is None
     spares = getattr(spec.jobs[fault.job].options, "spares", None)
-    return needs_spare and loses_a_rank and spares == 0
+    return needs_spare and _loses_a_rank(spec, fault) and spares == 0
+
+
+def _loses_a_rank(spec: Experiment, fault: Fault) -> bool:
+    """Return whether a rank, of a job whose ranks can be replaced, does not come back by itself."""
+    is_replaceable = hasattr(spec.jobs[fault.job].options, "spares")
+    return is_replaceable and fault.kind in _RANK_FAULTS and fault.hold is None
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:

@@ -179,7 +179,7 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
             "busbw_128kib",
             "",
             "5:10: checks.busbw_128kib: no trial of only has 'busbw_128kib': job main (allreduce) "
-            "does not measure it; did you mean 'busbw_1mib'?",
+            "does not measure it; known: busbw_64kib, busbw_1mib",
         ),
         (
             ALLREDUCE,
@@ -196,6 +196,7 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
         ),
         (TRAIN, "detection", "", "nothing is broken in its trials"),
         (TRAIN, "detection", FAULT, "no policy repairs anything"),
+        (TRAIN, "recovery_time", FAULT, "no policy replaces the rank of job main that fails"),
         (TRAIN, "recovery_time", DELAY, "nothing is broken in its trials"),
         (
             ALLREDUCE + ", spares: 0",
@@ -208,11 +209,11 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
         (
             TRAIN,
             "recoverytime",
-            FAULT,
+            FAULT + POLICY,
             "'recoverytime' is not a metric; did you mean 'recovery_time'?",
         ),
         (COLLECTIVE, "speedup_over_direct", "", "did you mean 'speedup_over_rhd'?"),
-        (COLLECTIVE, "total_ring_2mib", "", "did you mean 'total_ring_1mib'?"),
+        (COLLECTIVE, "total_ring_2mib", "", "known: total_ring_1mib"),
         (COMMAND, "ttr", "", "'ttr' is not a metric; known: rtt, hits, rate"),
         (COMMAND, "rat", "", "'rat' is not a metric; did you mean 'rate'?"),
         (COMMAND, "busbw_1mib", "", "does not measure it; known: rtt, hits"),
@@ -229,7 +230,7 @@ def test_a_check_on_a_metric_that_no_trial_has_is_refused_with_the_nearest_metri
     ("job", "metric", "rest", "hint"),
     [
         (TRAIN, "step_time", "", "compare it with a value, as in median: …"),
-        (TRAIN, "dip", FAULT, "known: recovery_time"),
+        (TRAIN, "dip", FAULT + POLICY, "known: recovery_time"),
         (TRAIN, "step_time", DELAY, "known: collective_gain, communication_share, step_gain, "),
         (ALLREDUCE, "busbw_64kib", "", "compare it with a value"),
         (COLLECTIVE, "busbw_ring_1mib", "", "known: critical_delay, "),
@@ -255,7 +256,7 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
         (TRAIN, "step_gain: {near_prediction: 5 %}", DELAY),
         (TRAIN, "detection: {near_prediction: 5 ms}", FAULT + POLICY),
         (COMMAND, 'rate: {every: "< 5 1/s", max: "< 5"}', ""),
-        (TRAIN, 'recovery_time: {every: "< 1 s", near_prediction: 10 %}', FAULT),
+        (TRAIN, 'recovery_time: {every: "< 1 s", near_prediction: 10 %}', FAULT + POLICY),
         (
             TRAIN,
             'reconfiguration: {near_prediction: 30 ms}, plateau: {min: "> 0.9"}',
@@ -268,7 +269,7 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
         ),
         (TRAIN, 'straggling_step_time: {near_prediction: 5 %}, step_gain: {min: "> 0 %"}', DELAY),
         (ALLREDUCE, 'busbw_64kib: {min: "> 1 Gbit/s"}, time_1mib: {max: "< 1 s"}', ""),
-        (ALLREDUCE, 'recovery_time: {every: "< 1 s"}', FAULT),
+        (ALLREDUCE, 'recovery_time: {every: "< 1 s"}', FAULT + POLICY),
         (ALLREDUCE, "steps: {equals: 9}", FAULT + POLICY),
         (
             ALLREDUCE,
@@ -296,7 +297,7 @@ def test_every_problem_with_a_check_is_reported_at_its_place(refusals):
 
 
 def test_the_metrics_of_an_arm_depend_on_its_own_job_and_fault(refusals):
-    rest = FAULT + "variants: {broken: {}, quiet: {faults: [], jobs.main.steps: 9}}\n"
+    rest = FAULT + POLICY + "variants: {broken: {}, quiet: {faults: [], jobs.main.steps: 9}}\n"
     assert refusals(TRAIN, 'broken.recovery_time: {every: "< 1 s"}', rest) == []
     (found,) = refusals(TRAIN, 'quiet.recovery_time: {every: "< 1 s"}', rest)
     assert "no trial of quiet has 'recovery_time': nothing is broken" in found
@@ -306,12 +307,12 @@ def test_the_metrics_of_an_arm_depend_on_its_own_job_and_fault(refusals):
 
 def test_validate_prints_the_problems_and_exits_with_2(tmp_path, capsys):
     path = tmp_path / "e.yaml"
-    job = f"jobs: {{main: {{{TRAIN}}}}}\n{FAULT}"
+    job = f"jobs: {{main: {{{TRAIN}}}}}\n{FAULT}{POLICY}"
     text = f"experiment: e\nquestion: What?\nneeds: {{hosts: 6}}\n{job}"
     path.write_text(text + 'checks: {recovery_time: {every: "< 500"}}\n')
     assert command_line(["validate", str(path)]) == 2
     said = capsys.readouterr().err
-    assert f"{path}:6:33: checks.recovery_time.every: '< 500' is a plain number" in said
+    assert f"{path}:7:33: checks.recovery_time.every: '< 500' is a plain number" in said
 
 
 def test_same_as_can_name_an_arm_of_a_matrix_whose_name_has_dots(refusals):
