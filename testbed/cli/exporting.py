@@ -142,7 +142,7 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     except ImportError as error:
         raise UsageError(
             "writing Parquet needs the package pyarrow, which is not installed",
-            hint=f"install it with: {installing("parquet")}",
+            hint=f"install it with: {installing('parquet')}",
         ) from error
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     kinds[float] = pyarrow.float64()

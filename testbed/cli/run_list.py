@@ -57,7 +57,8 @@ class RunSelection:
         if not any(name in found for found in metrics.values()):
             known = sorted({one for found in short.values() for one in found})
             ends = [one for one in known if one.rpartition(".")[2] == name]
-            hint = "known: " + ", ".join(ends) if ends else nearest(name, known if "." in name else _without_arms(known))
+            meant = known if "." in name else _without_arms(known)
+            hint = "known: " + ", ".join(ends) if ends else nearest(name, meant)
             raise UsageError(f"no run that is listed has the metric {name!r}", hint=hint)
         for row in rows:
             found = metrics[row["run"]].get(name, {})

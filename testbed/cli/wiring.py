@@ -71,7 +71,7 @@ class _Screen:
         self._written = now()
 
     def say_what_is_lit(self, event: Event) -> None:
-        """Show which circuit is being tried; on a terminal in one line that the next call overwrites.
+        """Show which circuit is being tried; on a terminal in a line that the next overwrites.
 
         Elsewhere, print a line only after `_SILENCE` seconds without output.
         """

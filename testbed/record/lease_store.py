@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from testbed.clock import Deadline, bounded, utc
+from testbed.commands import installing
 from testbed.errors import LabError, UsageError
 from testbed.files import parse_json
 from testbed.record.lease_rules import Claim, Claims, Holder, Resource
@@ -187,7 +188,7 @@ class PostgresStore:
         except ImportError as error:
             raise UsageError(
                 "leases on a PostgreSQL server need the package psycopg, which is not installed",
-                hint=f"install it with: {installing("postgres")}",
+                hint=f"install it with: {installing('postgres')}",
             ) from error
         # The last is for us: a controller that stops in a transaction must not block all others.
         kinds = ("lock", "statement", "idle_in_transaction_session")
