@@ -196,7 +196,10 @@ def _explained(host: str, target: str, error: Exception) -> HostError:
                 f"{target} true`, or all of the lab with `{typed('doctor', '--accept-host-keys')}`"
             )
         case TimeoutError():
-            failure, hint = HostTimeout, "is the host up, and does the name service answer?"
+            failure, hint = (
+                HostTimeout,
+                "check that the host is up, and that the name service answers",
+            )
         case _:
             hint = f"check that `ssh {target} true` works"
     return failure(host, f"SSH to {target} failed: {error}", hint=hint)

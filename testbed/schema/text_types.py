@@ -227,9 +227,8 @@ EnvValue = Annotated[
 Interface = Annotated[
     str,
     spelling(
-        r"(?!lo$)[^\s/:]{1,15}",
-        "the name of a fabric interface: at most 15 characters, no space, '/' or ':', and not the "
-        "loopback interface 'lo'",
+        r"[^\s/:]{1,15}",
+        "the name of a network interface: at most 15 characters, no space, '/' or ':'",
     ),
 ]
 RdmaDevice = Annotated[

@@ -93,7 +93,7 @@ def test_before_the_first_change_only_presumed_circuits_are_known(script):
     mesh.visited()
     mesh.driver.open(soon())
     mesh.visited()
-    with pytest.raises(NotKnown, match=r"has no read-back .* switch ocs apply wanted"):
+    with pytest.raises(NotKnown, match=r"cannot report its circuits.* switch ocs apply wanted"):
         mesh.driver.state(soon())
     with pytest.raises(NotKnown):
         mesh.driver.apply(Change({}, {1: 4}), soon())

@@ -253,7 +253,7 @@ class TestNonsense:
         about = {"optical-switch:product-information": {**ABOUT, "serial-number": "S1" * 5000}}
         for _ in range(2):
             web.line((IDENTITY[0], Answer(200, about)))
-        with pytest.raises(Garbled, match="in a word of 10000 characters") as caught:
+        with pytest.raises(Garbled, match="a field of 10000 characters") as caught:
             polatis(web, identity=None).open(soon())
         assert len(str(caught.value)) < 1500
 

@@ -79,7 +79,7 @@ def test_a_failed_greeting_closes_the_connection_and_starts_no_exchange(opened):
     [
         (NoReply("ocs", "was silent"), "asked for its identity, it was silent;"),
         (Garbled("ocs", "answered '?'", reply="?"), "asked for its identity, it answered '?';"),
-        (Garbled("ocs", "does not report its identity"), "ocs: does not say who it is;"),
+        (Garbled("ocs", "does not report its identity"), "ocs: does not report its identity;"),
         (NoReply("ocs", "left", hint="ask"), "asked for its identity, it left; ask"),
     ],
 )

@@ -122,7 +122,9 @@ def test_a_stale_circuit_that_is_wanted_is_only_configured(driver, then):
 def test_a_stale_circuit_is_never_added_over_one_that_is_configured(driver, then):
     """Mode `update` would end the other one, of any client."""
     then(configured("1A-3B"), present("1A-1B"))
-    with pytest.raises(InstrumentError, match="has 1A-3B configured where its hardware"):
+    with pytest.raises(
+        InstrumentError, match="has 1A-3B configured, but its hardware has another circuit"
+    ):
         driver.apply(Change({1: 5}, {}), soon())
 
 

@@ -198,7 +198,9 @@ class TestCalient:
     def test_circuits_with_another_label_are_never_deleted(self, calient):
         switch, line = calient
         line.then(listing(4, row(A, B, group=b"EXP7")))
-        with pytest.raises(UsageError, match="a circuit of the group EXP7; only those of SYSTEM"):
+        with pytest.raises(
+            UsageError, match="a circuit of the group EXP7; only circuits of SYSTEM are removed"
+        ):
             switch.apply(Change({1: 6}, {}), soon())
 
     def test_a_bidirectional_circuit_reads_as_two_pairs_and_is_deleted_as_a_whole(self, calient):

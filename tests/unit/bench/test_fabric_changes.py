@@ -202,7 +202,10 @@ def test_a_conflicting_circuit_of_another_client_is_detected_and_kept(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, OTHER)
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
-    with pytest.raises(BusyError, match=r"in the way: 2→32 \(h0\.p1 to unwired\)"):
+    with pytest.raises(
+        BusyError,
+        match=r"of another client on ports that this change needs: 2→32 \(h0\.p1 to unwired\)",
+    ):
         change(rack, ONE, OTHER)
     assert rack.shown() == OTHER_CROSSED | {2: 32}
 

@@ -127,7 +127,7 @@ def test_a_schedule_with_invalid_values_is_refused(changes: dict[str, object], e
 def test_a_schedule_that_lacks_a_key_is_refused() -> None:
     data = to_json(ring(4))
     del data["straggler"], data["ranks"]
-    with pytest.raises(ValueError, match="a schedule without ranks and straggler is none"):
+    with pytest.raises(ValueError, match="a schedule lacks the keys ranks and straggler"):
         from_json(data)
 
 

@@ -242,7 +242,7 @@ def test_a_rank_past_its_last_step_refuses_to_finish_and_goes_on(gang):
 def test_joining_at_a_step_whose_state_is_not_kept_is_refused(gang):
     job = gang("train", TRAIN, 2)
     job.join(1, step=9)
-    assert all("the state before 9" in event["why"] for event in job.hear("refused"))
+    assert all("before step 9 is not stored" in event["why"] for event in job.hear("refused"))
     job.tell("leave", generation=1)
     job.hear("left")
     job.join(2)

@@ -72,7 +72,7 @@ def test_a_received_state_is_valid_only_when_all_of_it_is_there():
 def test_a_received_state_of_another_step_is_refused():
     source, newcomer = advanced(4), State(5)
     newcomer.incoming()[:] = source.outgoing()
-    with pytest.raises(Refused, match="before step 4 came"):
+    with pytest.raises(Refused, match="the state before step 4, expected that before 3"):
         newcomer.adopt(3)
     assert newcomer.step is None
 

@@ -230,7 +230,7 @@ def test_a_check_on_a_metric_that_no_trial_has_is_refused_with_the_nearest_metri
     ("job", "metric", "rest", "hint"),
     [
         (TRAIN, "step_time", "", "compare it with a value, as in median: …"),
-        (TRAIN, "dip", FAULT + POLICY, "known: recovery_time"),
+        (TRAIN, "dip", FAULT + POLICY, "known: detection, first_step, "),
         (TRAIN, "step_time", DELAY, "known: collective_gain, communication_share, step_gain, "),
         (ALLREDUCE, "busbw_64kib", "", "compare it with a value"),
         (COLLECTIVE, "busbw_ring_1mib", "", "known: critical_delay, "),
@@ -269,7 +269,7 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
         ),
         (TRAIN, 'straggling_step_time: {near_prediction: 5 %}, step_gain: {min: "> 0 %"}', DELAY),
         (ALLREDUCE, 'busbw_64kib: {min: "> 1 Gbit/s"}, time_1mib: {max: "< 1 s"}', ""),
-        (ALLREDUCE, 'recovery_time: {every: "< 1 s"}', FAULT + POLICY),
+        (ALLREDUCE + ", spares: 1", 'recovery_time: {every: "< 1 s"}', FAULT + POLICY),
         (ALLREDUCE, "steps: {equals: 9}", FAULT + POLICY),
         (
             ALLREDUCE,

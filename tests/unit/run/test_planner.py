@@ -224,6 +224,7 @@ def test_the_victim_of_a_fault_is_the_named_rank_or_host(desk):
     desk.change("experiment", "{policy.standby: warm}", "{}")
     desk.change("experiment", "{policy.standby: cold}", "{jobs.main.batch: 2}")
     desk.change("experiment", "target: rank 1", "target: h2")
+    desk.change("experiment", "recovery_time", "step_time")
     assert {trial.fault.rank for trial in desk.plan().trials} == {0}
 
 
