@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -82,6 +83,7 @@ def _with_descriptions(schema: dict[str, Any], model: type) -> dict[str, Any]:
     return schema
 
 
+@cache
 def _field_docstrings(model: type) -> dict[str, str]:
     """Return the docstring below each field, those of base classes first."""
     found: dict[str, str] = {}
