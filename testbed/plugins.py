@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from testbed.errors import TestbedError, UsageError
 
@@ -26,6 +26,25 @@ GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies", "sc
 @dataclass(frozen=True, slots=True)
 class NoOptions:
     """The options of a plug-in that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultProperties:
+    """State what the planner and the model of a recovery need to know of a kind of fault."""
+
+    hits: Literal["rank", "circuit", "port"] = "rank"
+    """What of its target it hits: a rank or its host, the circuit from a rank to its successor, or
+    the fabric port that the target must be then."""
+    instrument: Literal["", "power", "attenuator"] = ""
+    """What of the lab it takes: an outlet for the host, or an attenuator in a fibre of the port."""
+    symptom: Literal["light", "silence", "exit"] = "light"
+    """What is noticed first: that light is lost, that a rank misses its heartbeats, or, at once,
+    that a process has ended."""
+    repair: Literal["spare", "circuit", "undo"] = "spare"
+    """What gets the job over it: a spare host for the victim, the same circuit made again, or the
+    end of the fault itself. But for the first, the same hosts go on."""
+    not_on_packet: str = ""
+    """Why it cannot be injected where a packet switch joins the ranks; empty where it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +93,8 @@ class Kind:
     outlets: Callable[[Any], int] | None = None
     """For a driver of a power unit: by its options, how many outlets it has, with the ids 1…N; 0
     where only the box knows. None: named otherwise."""
+    fault: FaultProperties = FaultProperties()
+    """For a fault of a job: what it hits and needs, and what it does to the job."""
 
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when that fails."""

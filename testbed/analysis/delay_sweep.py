@@ -9,6 +9,7 @@ from itertools import pairwise
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import size_name
 from testbed.analysis.trial import TrialResult
+from testbed.plugins import kind
 from testbed.schema import Arm
 
 Point = tuple[float, float]
@@ -67,8 +68,12 @@ def _is_of_sweep(base: Arm, arm: Arm) -> bool:
     asked = job.options.straggler
     expected = job.options.ranks - 1 if asked is None else asked
     faults = arm.experiment.faults
-    late = [fault.kind == "straggler" and fault.target.rank == expected for fault in faults]
+    late = [_slows(fault.kind) and fault.target.rank == expected for fault in faults]
     return same and late in ([], [True])
+
+
+def _slows(fault: str) -> bool:
+    return kind("faults", fault).role == "slows"
 
 
 def _point(trial: TrialResult, size: str) -> Point | None:

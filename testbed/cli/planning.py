@@ -36,17 +36,14 @@ def planned_profiles(experiment: Experiment, lab: Lab) -> list[Profile]:
     return found
 
 
-_IN_PLACE = ("attenuate", "dark-circuit")
-"""Faults after which the same hosts go on."""
-
-
 def _can_recover(experiment: Experiment) -> bool:
     """Return whether something is broken that ends, or that the same hosts or a spare get over."""
     fault = job_fault(experiment)
     if fault is None or kind("faults", fault.kind).role:
         return False
     has_spare = any(getattr(job.options, "spares", 0) for job in experiment.jobs.values())
-    return has_spare or fault.hold is not None or fault.kind in _IN_PLACE
+    in_place = kind("faults", fault.kind).fault.repair != "spare"
+    return has_spare or fault.hold is not None or in_place
 
 
 def _physics(lab: Lab) -> Physics:

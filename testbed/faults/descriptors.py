@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.plugins import Kind
+from testbed.plugins import FaultProperties, Kind
 from testbed.units import Loss, Seconds, Share
 
 
@@ -55,14 +55,26 @@ ATTENUATE = Kind(
     "a fibre of a port loses light in the lab's attenuator",
     "testbed.faults.attenuate:Attenuate",
     options=AttenuateOptions,
+    fault=FaultProperties(hits="port", instrument="attenuator", repair="undo"),
 )
 POWER_CUT = Kind(
     "the host of a rank loses power, through the lab's power unit",
     "testbed.faults.power_cut:PowerCut",
+    fault=FaultProperties(
+        instrument="power",
+        not_on_packet="no neighbour would observe a power cut: on a packet switch only the victim "
+        "loses its link",
+    ),
 )
-RANK_KILL = Kind("a rank's process is killed (SIGKILL)", "testbed.faults.rank:RankKill")
+RANK_KILL = Kind(
+    "a rank's process is killed (SIGKILL)",
+    "testbed.faults.rank:RankKill",
+    fault=FaultProperties(symptom="exit"),
+)
 RANK_FREEZE = Kind(
-    "a rank's process stops without dying (SIGSTOP)", "testbed.faults.rank:RankFreeze"
+    "a rank's process stops without dying (SIGSTOP)",
+    "testbed.faults.rank:RankFreeze",
+    fault=FaultProperties(symptom="silence"),
 )
 STRAGGLER = Kind(
     "a rank is slowed down: it comes late to every collective",
@@ -73,4 +85,9 @@ STRAGGLER = Kind(
 DARK_CIRCUIT = Kind(
     "the circuit from a rank to its successor is disconnected at the switch",
     "testbed.faults.dark_circuit:DarkCircuit",
+    fault=FaultProperties(
+        hits="circuit",
+        repair="circuit",
+        not_on_packet="on a packet switch there is no circuit that could go dark",
+    ),
 )

@@ -9,13 +9,10 @@ from typing import Any
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
-from testbed.plugins import nearest
+from testbed.plugins import kind, nearest
 from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_order, job_fault
 from testbed.run.planning.placement import Placement
 from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
-
-_OF_A_PORT = ("attenuate",)
-"""Faults whose target is a fabric port."""
 
 
 def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
@@ -76,7 +73,7 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
             hint="give the fault `hold`, or the job `steps`",
         )
     _check_moment(experiment, fault, placement)
-    if fault.kind in _OF_A_PORT:
+    if kind("faults", fault.kind).fault.hits == "port":
         _check_port(experiment, lab, fault)
     _check_target(experiment, fault, placement, is_only_trial=is_only_trial)
 
@@ -84,6 +81,7 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
 def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement: Placement) -> None:
     """Refuse what may not or cannot be done to every host that may be a rank's in some trial."""
     where = experiment.source.where("faults", JOB_FAULT, "kind")
+    known = kind("faults", fault.kind).fault
     for host in placement.used:
         if not lab.permits(fault.kind, host):
             raise FileError(
@@ -91,30 +89,23 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
                 f"lab {lab.lab} does not permit {fault.kind} on {host}",
                 hint="permit it under `allow` in the lab file, or choose another fault or host",
             )
-        if fault.kind == "power-cut" and lab.hosts[host].power is None:
+        if known.instrument == "power" and lab.hosts[host].power is None:
             raise FileError(
                 where,
                 f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",
                 hint="add `power:` to it in the lab file, or choose another fault",
             )
-    if fault.kind == "dark-circuit" and placement.fabric == "packet":
+    if known.not_on_packet and placement.fabric == "packet":
         raise FileError(
             where,
-            "on a packet switch there is no circuit that could go dark",
-            hint="use a lab with a circuit switch, or another fault",
+            known.not_on_packet,
+            hint="use a lab with a circuit switch, or choose another fault",
         )
-    if fault.kind == "dark-circuit" and not placement.circuits:
+    if known.hits == "circuit" and not placement.circuits:
         raise FileError(
             where,
             f"job {placement.name} has one rank, so no circuit that could go dark",
             hint="give it more ranks, or use another fault",
-        )
-    if fault.kind == "power-cut" and placement.fabric == "packet":
-        raise FileError(
-            where,
-            "no neighbour would observe a power cut: on a packet switch only the victim loses its "
-            "link",
-            hint="use a lab with a circuit switch, or choose another fault",
         )
 
 
@@ -139,7 +130,8 @@ def _check_target(
             where,
             f"job {placement.name} has no {target}; its ranks are 0 to {len(hosts) - 1}",
         )
-    is_odd = target.kind == "port" and fault.kind not in _OF_A_PORT
+    hits = kind("faults", fault.kind).fault.hits
+    is_odd = target.kind == "port" and hits != "port"
     if is_odd or (target.host and target.host not in hosts):
         raise FileError(
             where,
@@ -169,7 +161,8 @@ def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
         raise FileError(
             where, f"{port} is not a port of lab {lab.lab}", hint=nearest(str(port), known)
         )
-    if not {wiring[port].tx, wiring[port].rx} & lab.attenuated().keys():
+    is_attenuated = {wiring[port].tx, wiring[port].rx} & lab.attenuated().keys()
+    if kind("faults", fault.kind).fault.instrument == "attenuator" and not is_attenuated:
         raise FileError(
             where,
             f"no fibre of {port} runs through an attenuator of lab {lab.lab}",

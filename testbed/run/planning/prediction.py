@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from testbed.plugins import kind
+
 _FIRST_RESENDING = 0.2
 
 
@@ -49,17 +51,18 @@ def predict(
     fibre is dark for as long as the fault holds, and no mirror moves; lost data then waits for TCP
     to retransmit it. A freeze that ends before the heartbeat limit costs its duration and a step.
     """
-    if fault == "rank-freeze" and 0 < hold < heartbeat:
+    known = kind("faults", fault).fault
+    if known.symptom == "silence" and 0 < hold < heartbeat:
         return {"held": hold, "step": step, "total": hold + step}
-    if fault == "attenuate":
+    if known.repair == "undo":
         dark = hold + physics.link_up
         terms = {"held": hold, "link_up": physics.link_up, "resending": _sent_again(dark) - dark}
         return terms | {"step": step, "total": sum(terms.values()) + step}
-    noticing = {"rank-freeze": heartbeat, "rank-kill": 0.0}.get(fault, physics.loss_of_signal)
-    newcomer = fault != "dark-circuit"
+    noticing = {"silence": heartbeat, "exit": 0.0, "light": physics.loss_of_signal}
+    newcomer = known.repair == "spare"
     fabric = physics.settle + physics.link_up
     terms = {
-        "noticing": noticing,
+        "noticing": noticing[known.symptom],
         "settle": physics.settle,
         "link_up": physics.link_up,
         "waiting_for_spare": max(0.0, start - fabric) if newcomer else 0.0,

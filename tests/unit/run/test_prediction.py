@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.run.planning.prediction import LinkRate, Physics, predict
+from tests.unit.schema.conftest import installed
 
 PHYSICS = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010)
 LINK = LinkRate(bits_per_second=400e6, credit=100_000)
@@ -54,6 +55,20 @@ def test_the_prediction_for_a_dark_circuit_has_no_term_for_a_spare():
     terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
     assert terms["waiting_for_spare"] == terms["state"] == 0.0
     assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)
+
+
+OUTSIDE = """
+from testbed.plugins import FaultProperties, Kind
+FLAP = Kind("a link flaps", "none:none", fault=FaultProperties(symptom="exit", repair="circuit"))
+"""
+
+
+def test_a_fault_of_another_package_is_predicted_by_its_properties(tmp_path):
+    entry = "[testbed.faults]\ntoy-flap = outside_fault:FLAP\n"
+    with installed(tmp_path, "outside_fault", OUTSIDE, entry):
+        terms = predict("toy-flap", PHYSICS, start=9.0, **SAME)
+    assert terms["noticing"] == terms["waiting_for_spare"] == terms["state"] == 0.0
+    assert terms["total"] == pytest.approx(0.035 + 0.05)
 
 
 seconds = st.floats(0, 100)
