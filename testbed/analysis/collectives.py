@@ -12,10 +12,8 @@ from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import size_name
 from testbed.analysis.steps import generation_and_step
 from testbed.analysis.straggler import find_straggler
+from testbed.collectives.algorithms import COMPARED, LIBRARIES, REFERENCE
 from testbed.events import Event
-
-LIBRARIES = ("gloo", "nccl")
-"""Algorithms that are a library's own AllReduce."""
 
 _HEADERS = 66
 """Bytes of a frame that are no payload: Ethernet 14, IPv4 20, TCP with time stamps 32."""
@@ -103,14 +101,14 @@ def over_libraries(size: int, times: Times) -> dict[str, float]:
 
 def speedups(times: Times) -> dict[str, float]:
     """Return the speed-up of StragglAR over the ring and over every other algorithm."""
-    if "stragglar" not in times:
+    if COMPARED not in times:
         return {}
-    total, exposed = times["stragglar"]
+    total, exposed = times[COMPARED]
     values: dict[str, float] = {}
     for name, (other_total, other_exposed) in times.items():
-        if name == "ring":
+        if name == REFERENCE:
             values |= {"speedup": other_total / total, "exposed_speedup": other_exposed / exposed}
-        elif name not in ("stragglar", *LIBRARIES):
+        elif name not in (COMPARED, *LIBRARIES):
             values[f"speedup_over_{name}"] = other_total / total
     return values
 
@@ -122,9 +120,9 @@ def critical(times: Times) -> dict[str, float]:
     others still busy; the ring waits, and takes as long from when it has come. The measured
     crossing comes from a sweep over several delays (`delay_sweep`).
     """
-    if not {"stragglar", "ring"} <= times.keys():
+    if not {COMPARED, REFERENCE} <= times.keys():
         return {}
-    return {"critical_delay_model": times["stragglar"][0] - times["ring"][1]}
+    return {"critical_delay_model": times[COMPARED][0] - times[REFERENCE][1]}
 
 
 def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:

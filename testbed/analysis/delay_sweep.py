@@ -9,6 +9,7 @@ from itertools import pairwise
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import size_name
 from testbed.analysis.trial import TrialResult
+from testbed.collectives.algorithms import COMPARED, REFERENCE
 from testbed.plugins import kind
 from testbed.schema import Arm
 
@@ -56,7 +57,9 @@ def crossing(points: Iterable[Point]) -> float | None:
 def _size(base: Arm) -> str | None:
     """Return the name of the largest size of an arm that can be the begin of a sweep, or None."""
     jobs = list(base.experiment.jobs.values())
-    if len(jobs) != 1 or jobs[0].kind != "collective" or base.experiment.faults:
+    if len(jobs) != 1 or base.experiment.faults:
+        return None
+    if not {COMPARED, REFERENCE} <= set(getattr(jobs[0].options, "algorithms", ())):
         return None
     return size_name(max(jobs[0].options.sizes))
 
@@ -77,7 +80,7 @@ def _slows(fault: str) -> bool:
 
 
 def _point(trial: TrialResult, size: str) -> Point | None:
-    names = ("skew", f"total_stragglar_{size}", f"total_ring_{size}")
+    names = ("skew", f"total_{COMPARED}_{size}", f"total_{REFERENCE}_{size}")
     delay, ours, rings = (_number(trial.values, name) for name in names)
     return None if delay is None or ours is None or rings is None else (delay, ours - rings)
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, LIBRARIES, REFERENCE
 from testbed.units import FREQUENCY, LOSS, POWER, RATE, SHARE, SIZE, TIME, Dimension
 
 Better = Literal["lower", "higher", "neither"]
@@ -62,9 +63,13 @@ METRICS: dict[str, MetricDefinition] = {
     "total_time": _Metric("s", "lower", "a collective, from when all but the late are ready"),
     "exposed_time": _Metric("s", "lower", "a collective, from when the last rank has arrived"),
     "speedup": _Metric("1", "higher", "total time of what it is compared with over its own"),
-    "speedup_over_rhd": _Metric("1", "higher", "total time of rhd over that of stragglar"),
-    "speedup_over_fold": _Metric("1", "higher", "total time of fold over that of stragglar"),
-    "speedup_over_direct": _Metric("1", "higher", "total time of direct over that of stragglar"),
+    **{
+        f"speedup_over_{name}": _Metric(
+            "1", "higher", f"total time of {name} over that of {COMPARED}"
+        )
+        for name in ALL_REDUCES
+        if name not in (REFERENCE, COMPARED)
+    },
     "exposed_speedup": _Metric("1", "higher", "the same of the exposed times"),
     "critical_delay": _Metric("s", "lower", "the straggler's delay from which on it is faster"),
     "critical_delay_model": _Metric(
@@ -117,10 +122,11 @@ _BY_SIZE = {
     "over": _Metric("1", "lower", "exposed time over that of a library's own AllReduce"),
 }
 
+_OURS, _THEIRS = "|".join(ALL_REDUCES), "|".join(LIBRARIES)
 _SIZED = re.compile(
     r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
-    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))"
-    r"_(?:(?:ring|rhd|fold|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
+    rf"|(total|exposed|busbw|sent|over_(?:{_THEIRS}))"
+    rf"_(?:(?:{_OURS})(?:_repointed|_forwarded)?|{_THEIRS})"
     r"_[1-9][0-9]*(?:b|kib|mib|gib))"
 )
 

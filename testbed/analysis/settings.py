@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from testbed.analysis.metric_definitions import quantity
+from testbed.collectives.algorithms import ALL_REDUCES
 from testbed.events import Event
 from testbed.units import SIZE
 
@@ -75,7 +76,8 @@ def _above(what: str, values: Sequence[float], settings: Settings) -> str:
         count = sum(value > settings["rate"] for value in values)
         which = f"{count} of {len(values)} trials, with up to {highest}, are"
     above = f"{which} above the {quantity(settings['rate'], 'bit/s')} of a port"
-    if what.startswith(("busbw_stragglar_", "busbw_direct_")):
+    early = (name for name, known in ALL_REDUCES.items() if known.expects_straggler)
+    if what.startswith(tuple(f"busbw_{name}_" for name in early)):
         return (
             f"{above}: the others had reduced among themselves before the last rank came, and what "
             "they sent then is not in the exposed time"

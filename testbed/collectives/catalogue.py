@@ -1,4 +1,4 @@
-"""The available AllReduce algorithms by name.
+"""The schedules of the available AllReduce algorithms by name.
 
 There are two forms of halving-doubling for numbers of ranks that are no power of two: `rhd` uses
 3-2 elimination, as in papers, and is never slower than the fold by the cost model; the fold needs a
@@ -7,14 +7,13 @@ single port of each rank.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from importlib import import_module
+from typing import get_args
 
-from testbed.collectives.halving import folded_halving_doubling, halving_doubling
-from testbed.collectives.rings import ring
+from testbed.collectives.algorithms import ALL_REDUCES
+from testbed.collectives.algorithms import Algorithm as Algorithm
 from testbed.collectives.schedule import Schedule
-from testbed.collectives.stragglar import direct, stragglar
 
-Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
@@ -24,17 +23,11 @@ def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -
     Only `direct` and `stragglar` use it; by default it is the last rank. Raise ValueError for a
     number of ranks that the algorithm does not support.
     """
-    match algorithm:
-        case "ring":
-            return ring(ranks)
-        case "rhd":
-            return halving_doubling(ranks)
-        case "fold":
-            return folded_halving_doubling(ranks)
-        case "direct":
-            return direct(ranks, straggler)
-        case "stragglar":
-            return stragglar(ranks, straggler)
+    known = ALL_REDUCES[algorithm]
+    module, _, name = known.generator.partition(":")
+    make = getattr(import_module(module), name)
+    schedule: Schedule = make(ranks, straggler) if known.expects_straggler else make(ranks)
+    return schedule
 
 
 def candidates(ranks: int, straggler: int | None = None) -> tuple[Schedule, ...]:
@@ -42,6 +35,9 @@ def candidates(ranks: int, straggler: int | None = None) -> tuple[Schedule, ...]
 
     The fold is left out: `rhd` takes as many rounds and no more bytes.
     """
-    unfit = {"fold", "stragglar"} if ranks % 2 else {"fold"}
-    fit = [name for name in ALGORITHMS if name not in unfit]
-    return tuple(all_reduce(name, ranks, straggler) for name in fit) if ranks > 1 else (ring(1),)
+    return tuple(all_reduce(name, ranks, straggler) for name in ALGORITHMS if _fits(name, ranks))
+
+
+def _fits(algorithm: Algorithm, ranks: int) -> bool:
+    known = ALL_REDUCES[algorithm]
+    return known.is_candidate and ranks >= known.least and not (known.pairs_ranks and ranks % 2)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from testbed.analysis.metric_definitions import size_name
+from testbed.collectives import algorithms as registry
+from testbed.collectives.algorithms import COMPARED, LIBRARIES, REFERENCE, Library
 from testbed.jobs.option_checks import check_counts, check_list, check_pairs, check_sizes
 from testbed.plugins import Kind
 from testbed.units import Bytes
 
-Library = Literal["gloo", "nccl"]
-"""What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
-
-Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar", "gloo", "nccl"]
+Algorithm = Literal[registry.Algorithm, Library]
 CircuitUse = Literal["auto", "re-point", "forward", "both"]
 
 
@@ -53,9 +52,9 @@ class CollectiveOptions:
         """Yield the metrics that its trials measure, on circuits or on a packet switch."""
         yield from ("steps", "digest", "skew", "straggler", "straggler_confidence")
         yield from ("model_error", "right_choices")
-        if "stragglar" in self.algorithms:
-            yield from _beside_stragglar(self.algorithms)
-        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        if COMPARED in self.algorithms:
+            yield from _comparisons(self.algorithms)
+        ours = [name for name in self.algorithms if name not in LIBRARIES]
         executions = [f"{name}_{how}" for name in ours for how in ("repointed", "forwarded")]
         for size in map(size_name, self.sizes):
             for name in (*self.algorithms, *executions):
@@ -65,9 +64,9 @@ class CollectiveOptions:
 
     def predicts(self) -> Iterator[str]:
         """Yield the metrics that the cost model predicts: those of our own algorithms."""
-        if "stragglar" in self.algorithms:
-            yield from _beside_stragglar(self.algorithms)
-        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        if COMPARED in self.algorithms:
+            yield from _comparisons(self.algorithms)
+        ours = [name for name in self.algorithms if name not in LIBRARIES]
         for size in map(size_name, self.sizes):
             for name in ours:
                 yield from (f"{what}_{name}_{size}" for what in ("total", "exposed", "sent"))
@@ -78,17 +77,17 @@ class CollectiveOptions:
     def libraries(self) -> tuple[str, ...]:
         """Return the names of the libraries that its ranks need."""
         named = {self.executor, *self.algorithms}
-        return tuple(library for library in get_args(Library) if library in named)
+        return tuple(library for library in LIBRARIES if library in named)
 
 
 _OF_ONE = ("total", "exposed", "busbw", "sent")
 
 
-def _beside_stragglar(algorithms: Sequence[str]) -> Iterator[str]:
-    if "ring" in algorithms:
+def _comparisons(algorithms: Sequence[str]) -> Iterator[str]:
+    if REFERENCE in algorithms:
         yield from ("speedup", "exposed_speedup", "critical_delay", "critical_delay_model")
     for name in algorithms:
-        if name not in ("ring", "stragglar", *get_args(Library)):
+        if name not in (REFERENCE, COMPARED, *LIBRARIES):
             yield f"speedup_over_{name}"
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.analysis.metric_definitions import size_name
+from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, REFERENCE, UNKNOWN, Algorithm
 from testbed.jobs.option_checks import check_counts, check_pairs, check_sizes
 from testbed.plugins import Kind
 from testbed.units import BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
-Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar"]
 Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
 
 _MOST_RANKS = 4096
@@ -30,7 +30,7 @@ class TrainOptions:
     ranks: int
     spares: int = 0
     topology: Topology = "ring"
-    collective: Collective = "ring"
+    collective: Collective = REFERENCE
     """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
     the one that the cost model expects to be fastest with the ranks that are late."""
     straggler: int | None = None
@@ -69,13 +69,15 @@ class TrainOptions:
         yield from ("digest",) if self.steps is not None else ()
 
     def _check_collective(self) -> None:
-        if self.collective != "ring" and self.ranks < 2:
+        known = ALL_REDUCES.get(self.collective, UNKNOWN)
+        if self.ranks < known.least:
             raise ValueError(f"{self.collective} takes two ranks or more, and there is only one")
         check_pairs(self.ranks, self.collective)
         if self.straggler is None:
             return
-        if self.collective not in ("direct", "stragglar"):
-            raise ValueError(f"{self.collective} takes no straggler; direct and stragglar do")
+        if not known.expects_straggler:
+            others = " and ".join(name for name, it in ALL_REDUCES.items() if it.expects_straggler)
+            raise ValueError(f"{self.collective} takes no straggler; {others} do")
         if not 0 <= self.straggler < self.ranks:
             ranks = f"the ranks are 0 to {self.ranks - 1}"
             raise ValueError(f"the straggler {self.straggler} is not a rank: {ranks}")
@@ -117,8 +119,8 @@ class CollectiveModelOptions:
     """Time of a message of nothing."""
     rate: BitRate
     """Of every link, each way."""
-    algorithm: Algorithm = "stragglar"
-    against: Algorithm = "ring"
+    algorithm: Algorithm = COMPARED
+    against: Algorithm = REFERENCE
     """What it is compared with."""
     delay: Seconds = 0.0
     """How late the straggler is."""
@@ -137,7 +139,7 @@ class CollectiveModelOptions:
     def measures(self) -> Iterator[str]:
         """Yield the metrics that the model computes."""
         yield from ("total_time", "exposed_time", "speedup", "exposed_speedup", "rounds")
-        yield from ("critical_delay",) if self.algorithm == "stragglar" else ()
+        yield from ("critical_delay",) if self.algorithm == COMPARED else ()
 
 
 TRAIN = Kind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from testbed.collectives.algorithms import ALL_REDUCES, UNKNOWN
 from testbed.units import SIZE
 
 
@@ -33,6 +34,7 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 
 def check_pairs(ranks: int, *algorithms: str) -> None:
-    """Raise ValueError for an odd number of ranks if one of the algorithms is StragglAR."""
-    if ranks % 2 and "stragglar" in algorithms:
-        raise ValueError(f"stragglar pairs its ranks, so their number must be even, not {ranks}")
+    """Raise ValueError for an odd number of ranks if one of the algorithms is algorithms that pair them, as StragglAR does."""
+    for name in algorithms:
+        if ranks % 2 and ALL_REDUCES.get(name, UNKNOWN).pairs_ranks:
+            raise ValueError(f"{name} pairs its ranks, so their number must be even, not {ranks}")

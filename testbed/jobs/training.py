@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from testbed.collectives.algorithms import ALL_REDUCES, REFERENCE, UNKNOWN
 from testbed.jobs.contracts import Job
 from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 
 if TYPE_CHECKING:
+    from testbed.collectives.algorithms import Algorithm
     from testbed.collectives.cost import Links
     from testbed.collectives.schedule import Schedule
 
@@ -23,7 +25,8 @@ class Train(Job):
         self._options = options
         self.ranks = options.ranks
         self.spares = options.spares
-        self.topology = options.topology if options.collective == "ring" else "all"
+        self._is_built_in = ALL_REDUCES.get(options.collective, UNKNOWN).is_built_in
+        self.topology = options.topology if self._is_built_in else "all"
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
         self.chooses = self._schedule if options.collective == "auto" else None
@@ -34,13 +37,13 @@ class Train(Job):
         from testbed.collectives.catalogue import all_reduce
 
         options = self._options
-        first = "ring" if options.collective == "auto" else options.collective
+        first: Algorithm = REFERENCE if options.collective == "auto" else options.collective
         return all_reduce(first, options.ranks, options.straggler)
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, its batches, and the schedule unless the ranks use their own ring."""
         told = {key: getattr(self._options, key) for key in _MODEL}
-        if self._options.collective != "ring":
+        if not self._is_built_in:
             from testbed.collectives.schedule import to_json
 
             told["schedule"] = to_json(self._schedule)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.collectives.algorithms import ALL_REDUCES
 from testbed.plugins import kinds
 
 ROOT = Path(__file__).parents[3]
@@ -43,6 +44,10 @@ def comparisons(names: frozenset[str]) -> list[str]:
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_code_compares_with_the_name_of_a_plug_in(group):
     assert comparisons(frozenset(kinds(group))) == []
+
+
+def test_no_code_compares_with_the_name_of_an_algorithm():
+    assert comparisons(frozenset(ALL_REDUCES) - {"ring"}) == []  # which is a topology, too
 
 
 def test_comparisons_are_found_in_every_form():
