@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from testbed.errors import TestbedError, UsageError
 
@@ -113,16 +113,20 @@ class Kind:
             ) from error
 
 
-class _Kinds(Mapping[str, Kind]):
-    """The plug-ins of a group by name, each loaded when it is first asked for."""
+_T = TypeVar("_T")
 
-    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+
+class _Registered(Mapping[str, _T]):
+    """What packages register in a group by name, each loaded when it is first asked for."""
+
+    def __init__(self, points: Mapping[str, EntryPoint], of: type[_T]) -> None:
         self._points = points
-        self._loaded: dict[str, Kind] = {}
+        self._of = of
+        self._loaded: dict[str, _T] = {}
 
-    def __getitem__(self, name: str) -> Kind:
+    def __getitem__(self, name: str) -> _T:
         if name not in self._loaded:
-            self._loaded[name] = _load(self._points[name])
+            self._loaded[name] = _load(self._points[name], self._of)
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
@@ -141,8 +145,22 @@ def kinds(group: str) -> Mapping[str, Kind]:
 
     A plug-in that cannot be loaded raises an error only when it is looked up.
     """
+    return _Registered(_points(group, tuple(sys.path)), Kind)
+
+
+def registered(group: str, of: type[_T]) -> Mapping[str, _T]:
+    """Return what packages register in a group that needs no `Kind`, by name, as `kinds` does.
+
+    Entry points name objects `of` some class, as descriptions of events or claims of papers.
+    """
+    return _Registered(_points(group, tuple(sys.path)), of)
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by name, sorted."""
     found: dict[str, EntryPoint] = {}
-    points = _installed(tuple(sys.path)).select(group=f"testbed.{group}")
+    points = _installed(path).select(group=f"testbed.{group}")
     for point in sorted(points, key=lambda point: point.name):
         if point.name in found:
             raise TestbedError(
@@ -150,7 +168,7 @@ def kinds(group: str) -> Mapping[str, Kind]:
                 hint="uninstall one of them",
             )
         found[point.name] = point
-    return _Kinds(found)
+    return found
 
 
 @cache
@@ -164,7 +182,7 @@ def _installed(path: tuple[str, ...]) -> Any:
     return entry_points()
 
 
-def _load(point: EntryPoint) -> Kind:
+def _load(point: EntryPoint, of: type[_T]) -> _T:
     try:
         found = point.load()
     except Exception as error:  # other people's code: whatever it does, say whose it is
@@ -172,10 +190,11 @@ def _load(point: EntryPoint) -> Kind:
             f"loading the plug-in {point.name!r} of {point.group} failed: {error}",
             hint="reinstall or uninstall the package that registers it",
         ) from error
-    if not isinstance(found, Kind):
+    if not isinstance(found, of):
         raise TestbedError(
-            f"the plug-in {point.name!r} of {point.group} names {point.value}, which is not a Kind",
-            hint="name a `testbed.plugins.Kind`, as the recipes in CONTRIBUTING.md say",
+            f"the plug-in {point.name!r} of {point.group} names {point.value}, "
+            f"which is no {of.__name__}",
+            hint=f"name a `{of.__module__}.{of.__name__}`, as the recipes in CONTRIBUTING.md say",
         )
     return found
 

@@ -80,9 +80,17 @@ def validate(
 
 @app.command(epilog="Example: testbed schema lab > lab.schema.json")
 def schema(
-    of: Annotated[Literal["experiment", "lab", "circuits"], typer.Argument(help="Which file.")],
+    of: Annotated[
+        Literal["experiment", "lab", "circuits", "events"], typer.Argument(help="Which file.")
+    ],
 ) -> None:
-    """Print the JSON Schema of a file format, for editors."""
+    """Print the JSON Schema of a file format, for editors; `events` is a line of events.jsonl."""
+    if of == "events":
+        from testbed.events import json_schema as of_events
+        from testbed.record.event_kinds import event_kinds
+
+        print_json(of_events.json_schema(event_kinds()))
+        return
     from testbed.schema.json_schema import json_schema
 
     print_json(json_schema(of))

@@ -13,8 +13,9 @@ from typing import Any
 
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
-from testbed.events import KINDS, NAMES, Event, Subscriber
+from testbed.events import NAMES, Event, Subscriber
 from testbed.files import open_file, read_lines
+from testbed.record.event_kinds import is_registered
 from testbed.record.lines import MAX_LOG, repair_torn_line
 from testbed.secret import masked_data
 
@@ -74,7 +75,7 @@ class EventLog:
 
         Raise LabError when the log cannot be written, unless it is not `required`.
         """
-        if kind not in KINDS:
+        if not is_registered(kind):
             raise ValueError(f"{kind!r} is not a kind of event")
         with self._lock:
             t = (now() if at is None else at) - self.started

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from testbed.analysis.metric_definitions import METRICS
 from testbed.cli.app import COMMANDS, app
-from testbed.events import KINDS
+from testbed.events.kinds import KINDS
 from testbed.plugins import kinds
 from testbed.schema.json_schema import json_schema
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.events import KINDS, Event
+from testbed.events import Event
+from testbed.events.kinds import KINDS
 
 plain = st.recursive(
     st.none()
@@ -83,4 +84,4 @@ def test_other_json_is_not_read_as_an_event(line):
 
 
 def test_every_event_kind_has_a_description():
-    assert all(what and what[0].islower() for what in KINDS.values())
+    assert all(kind.what and kind.what[0].islower() for kind in KINDS.values())

@@ -66,7 +66,7 @@ def test_a_group_without_plug_ins_is_reported():
     [
         ("import no_such_package", "brokenlab:X", "no_such_package"),
         ("", "brokenlab:X", "has no attribute 'X'"),
-        ("X = 5", "brokenlab:X", "which is not a Kind"),
+        ("X = 5", "brokenlab:X", "which is no Kind"),
         ("raise RuntimeError('out of cheese')", "brokenlab:X", "out of cheese"),
         ("def", "brokenlab:X", "invalid syntax"),
     ],

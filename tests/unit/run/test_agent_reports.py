@@ -12,7 +12,7 @@ from testbed.control.protocol import (
     StepDone,
     ValuesCorrupt,
 )
-from testbed.events import KINDS
+from testbed.events.kinds import KINDS
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import read_events
 from testbed.run.agent_reports import observation, record

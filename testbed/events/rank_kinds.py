@@ -1,0 +1,158 @@
+"""The kinds of events that hosts report: of ranks, of their steps, and of symptoms of a failure."""
+
+from __future__ import annotations
+
+from testbed.events.kind import event_kind, flag, integer, items, mapping, number, text
+from testbed.events.lab_kinds import STAMP
+
+_GENERATION = integer("the generation of the job")
+_STEP = integer("the number of the step, from 0")
+_BEGIN = number("s", "when it began, on the host's monotonic clock")
+_END = number("s", "when it was committed, on the host's monotonic clock")
+_VERIFIED = flag("whether the rank verified the values")
+_DELAYED = number("s", "how late the rank was made to come", optional=True)
+_WAITS = mapping("how long the rank waited for each neighbour", "s", optional=True)
+
+RANK_KINDS = {
+    "rank.ready": event_kind(
+        "a rank's process is up and its imports are done",
+        **STAMP,
+        address=text("where it listens"),
+        port=integer("the TCP port there"),
+        second=items("address and TCP port on its other fabric port", optional=True),
+        state_bytes=integer("the size of its state", "B"),
+    ),
+    "rank.left": event_kind(
+        "a rank left the broken generation, with the last step it committed",
+        **STAMP,
+        generation=_GENERATION,
+        committed=integer("how many steps are in its state; null if it has none", nullable=True),
+        started=flag("whether its job had begun to run"),
+    ),
+    "rank.exit": event_kind(
+        "a rank's process ended",
+        **STAMP,
+        slot=integer("which of its host's processes it was"),
+        code=integer("its exit code, negative for a signal"),
+    ),
+    "generation": event_kind(
+        "a rank has connected to both neighbours in a new generation",
+        **STAMP,
+        generation=_GENERATION,
+    ),
+    "state.restored": event_kind(
+        "a rank holds the agreed step's state",
+        **STAMP,
+        generation=_GENERATION,
+        step=integer("the step that comes next"),
+        bytes=integer("how much of its state it was sent", "B"),
+        seconds=number("s", "how long that took"),
+    ),
+    "step": event_kind(
+        "a rank finished a step: verified values, loss, digest",
+        **STAMP,
+        generation=_GENERATION,
+        step=_STEP,
+        begin=_BEGIN,
+        end=_END,
+        collective=items("when it entered the AllReduce and left it, on that clock", "s"),
+        algorithm=text("what summed the gradients"),
+        choice=integer("the number of the choice that it followed, 0 for none"),
+        loss=number("1", "the training loss; null where it is no finite number", nullable=True),
+        digest=text("a checksum of the parameters afterwards"),
+        verified=_VERIFIED,
+        bytes=integer("what it sent in the AllReduce", "B"),
+        delayed=_DELAYED,
+        waits=_WAITS,
+        wire=integer("what its ports have sent since they are up", "B", nullable=True),
+    ),
+    "sample": event_kind(
+        "one timed collective of one size on one rank, with verified values",
+        **STAMP,
+        generation=_GENERATION,
+        step=_STEP,
+        size=integer("the size of the message", "B"),
+        iteration=integer("which one of this size, from 0"),
+        algorithm=text("what ran it, where there are several", optional=True),
+        begin=_BEGIN,
+        end=_END,
+        verified=_VERIFIED,
+        bytes=integer("what it sent; null where a library does not say", "B", nullable=True),
+        delayed=_DELAYED,
+        waits=_WAITS,
+        rounds=items("number, begin and end of each round", "s", optional=True),
+        counted=items("bytes and frames that its ports sent meanwhile", optional=True),
+        changes=items("how long each change of circuits before it took", "s", optional=True),
+    ),
+    "symptom": event_kind(
+        "a symptom of a failure was observed: carrier, heartbeat, exit, peer, channel",
+        "what the report of its source has besides",
+        **STAMP,
+        source=text("what observed it: carrier, heartbeat-missed, peer-lost, corrupt, …"),
+        port=text("the fabric port that lost its carrier, or has it again", optional=True),
+        up=flag("whether the carrier is there", optional=True),
+        neighbour=text("the neighbour that was lost: next or previous", optional=True),
+        error=text("what the connection to it ended with", optional=True),
+        generation=integer("the generation of the job", optional=True),
+        slot=integer("which of its host's processes it is", optional=True),
+        silence=number("s", "how long a rank has been silent", optional=True),
+        why=text("what is wrong, in words", optional=True),
+    ),
+    "link.probe": event_kind(
+        "delivered rate of one circuit: long messages, and short ones after a pause",
+        **STAMP,
+        generation=_GENERATION,
+        long_bytes=integer("the size of the long message", "B"),
+        long_seconds=number("s", "how long it took"),
+        short_bytes=integer("the size of the short message", "B"),
+        short_seconds=number("s", "how long it took until the answer, in the median"),
+        credit=number("B", "what passed at once after a pause", optional=True),
+        changes=items("how long each change of circuits took", "s", optional=True),
+    ),
+    "circuits.asked": event_kind(
+        "a rank is through with a round and asks for the circuits of the next",
+        **STAMP,
+        generation=_GENERATION,
+        number=integer("which request of the generation"),
+        circuits=integer("which of the job's matchings it asks for"),
+        of=items("the ranks that ask for it together"),
+    ),
+    "circuits.lit": event_kind(
+        "the circuits that ranks asked for are made and proved; how long that took",
+        generation=_GENERATION,
+        number=integer("which request of the generation"),
+        circuits=integer("which of the job's matchings it is"),
+        seconds=number("s", "from the last rank's request"),
+    ),
+    "program.begin": event_kind(
+        "a rank has started an ordinary program; its command line",
+        **STAMP,
+        argv=items("the command line"),
+    ),
+    "program.end": event_kind(
+        "an ordinary program ended: exit code, bytes left out of its output",
+        **STAMP,
+        seconds=number("s", "how long it ran"),
+        left_out=integer("bytes of its output that were not passed on", "B"),
+        pid=integer("its process", optional=True),
+        code=integer("its exit code, negative for a signal", optional=True),
+        left=integer("how many of its processes survived SIGKILL", optional=True),
+        failed=text("why it could not be started", optional=True),
+    ),
+    "reading": event_kind(
+        "a metric was read from what programs printed: value, unit, which way is better",
+        value=number("1", "the value, in the unit beside it"),
+        unit=text("the unit"),
+        better=text("lower, higher or neither"),
+        count=integer("how many numbers it is the median, or the worst, of"),
+    ),
+    "job.done": event_kind(
+        "the job ended on its own; final digest",
+        **STAMP,
+        generation=_GENERATION,
+        step=integer("how many steps are in its state", nullable=True),
+        digest=text("SHA-256 of the state"),
+        loss=number("1", "the last training loss, where there is one", nullable=True),
+    ),
+}
+"""By name."""
