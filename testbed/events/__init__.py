@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.events.origin import NOWHERE, Origin
 from testbed.files import parse_json
 
 NAMES = frozenset(
@@ -40,7 +41,8 @@ class Event:
     """One event of the log: its time, kind, subject, trial and data.
 
     `t` is seconds since the run began on the orchestrator's monotonic clock; `subject` names what
-    it is about (a host, a port, a rank, a switch); `trial` is the trial's number or None.
+    it is about (a host, a port, a rank, a switch); `trial` is the trial's number or None. The parts
+    of its `origin` stand in the line beside these, as `job` or `cause`.
     """
 
     seq: int
@@ -49,6 +51,7 @@ class Event:
     subject: str = ""
     trial: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = NOWHERE
 
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
@@ -60,6 +63,8 @@ class Event:
         }
         if self.trial is not None:
             row["trial"] = self.trial
+        if self.origin is not NOWHERE:
+            row |= self.origin.to_row()
         row["data"] = dict(self.data)
         try:
             return json.dumps(row, ensure_ascii=False, allow_nan=False)
@@ -72,9 +77,18 @@ class Event:
         row = parse_json(line)
         if not isinstance(row, dict) or not all(fits(row.get(k)) for k, fits in _FIELDS.items()):
             raise ValueError(f"not an event: {line[:80]!r}")
-        return cls(
-            row["seq"], float(row["t"]), row["kind"], row["subject"], row.get("trial"), row["data"]
-        )
+        about = row["seq"], float(row["t"]), row["kind"], row["subject"], row.get("trial")
+        return cls(*about, row["data"], _origin(row))
+
+
+def _origin(row: Mapping[str, Any]) -> Origin:
+    """Return where the event of a row comes from; most rows do not say."""
+    known = {name: row[name] for name in _ORIGIN if name in row}
+    if not known:
+        return NOWHERE
+    if not all(_ORIGIN[name](value) for name, value in known.items()):
+        raise ValueError(f"not the origin of an event: {str(known)[:80]}")
+    return Origin(**known)
 
 
 def _finite(value: Any) -> Any:
@@ -101,6 +115,18 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "subject": lambda value: isinstance(value, str),
     "trial": lambda value: value is None or _is_whole(value),
     "data": lambda value: isinstance(value, dict),
+}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_ORIGIN: dict[str, Callable[[Any], bool]] = {
+    "job": _is_text,
+    "owner": _is_text,
+    "controller": _is_text,
+    "cause": _is_whole,
 }
 
 

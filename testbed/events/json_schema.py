@@ -13,6 +13,10 @@ LINE = {
     "kind": text("what happened"),
     "subject": text("what it is about: a host, a port, a rank, a switch, an arm"),
     "trial": integer("the trial's number, from 0", optional=True),
+    "job": text("the job that it is about", optional=True),
+    "owner": text("whose circuits it is about: a job or a controller", optional=True),
+    "controller": text("the controller that decided on it", optional=True),
+    "cause": integer("the `seq` of the event that led to it", optional=True),
 }
 """What every line has besides `data`."""
 

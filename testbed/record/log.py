@@ -14,6 +14,7 @@ from typing import Any
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import NAMES, Event, Subscriber
+from testbed.events.origin import current_origin
 from testbed.files import open_file, read_lines
 from testbed.record.event_kinds import is_registered
 from testbed.record.lines import MAX_LOG, repair_torn_line
@@ -73,13 +74,16 @@ class EventLog:
     ) -> Event:
         """Write one event, with secrets masked; `at` is a monotonic instant, now unless given.
 
-        Raise LabError when the log cannot be written, unless it is not `required`.
+        Its origin is that of the context (`events.origin.attributed`). Raise ValueError for a kind
+        that is not registered, and LabError when the log cannot be written, unless it is not
+        `required`.
         """
         if not is_registered(kind):
             raise ValueError(f"{kind!r} is not a kind of event")
+        data = masked_data(data, NAMES)
         with self._lock:
             t = (now() if at is None else at) - self.started
-            event = Event(self._seq, t, kind, subject, self.trial, masked_data(data, NAMES))
+            event = Event(self._seq, t, kind, subject, self.trial, data, current_origin())
             self._seq += 1
             try:
                 self._file.write(event.to_json() + "\n")

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
@@ -110,13 +111,13 @@ class Inbox:
         future: Future[_T] = Future()
         self._under_way.add(future)
         future.add_done_callback(self._done)
-        begun = Lock()
+        begun, context = Lock(), copy_context()  # whatever led to it led to what it writes, too
 
         def act() -> None:
             if not begun.acquire(blocking=False):
                 return  # the pool that had no thread for it has kept it for later all the same
             try:
-                future.set_result(action())
+                future.set_result(context.run(action))
             except BaseException as error:
                 future.set_exception(error)
 

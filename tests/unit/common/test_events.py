@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from testbed.events import Event
 from testbed.events.kinds import KINDS
+from testbed.events.origin import NOWHERE, Origin
 
 plain = st.recursive(
     st.none()
@@ -19,6 +20,13 @@ plain = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
+origins = st.builds(
+    Origin,
+    job=st.text(),
+    owner=st.text(),
+    controller=st.text(),
+    cause=st.none() | st.integers(0, 10**10),
+)
 events = st.builds(
     Event,
     seq=st.integers(0, 10**10),
@@ -27,6 +35,7 @@ events = st.builds(
     subject=st.text(),
     trial=st.none() | st.integers(0, 10**10),
     data=st.dictionaries(st.text(), plain),
+    origin=origins,
 )
 
 
@@ -45,6 +54,21 @@ def test_an_event_outside_any_trial_does_not_name_one():
     assert json.loads(Event(0, 0.0, "note", trial=0).to_json())["trial"] == 0
 
 
+def test_an_event_names_only_what_is_known_of_its_origin():
+    plain = json.loads(Event(5, 0.0, "note").to_json())
+    assert plain.keys() == {"seq", "t", "kind", "subject", "data"}
+    origin = Origin(job="main", controller="splice", cause=0)
+    told = json.loads(Event(5, 0.0, "note", origin=origin).to_json())
+    assert told == plain | {"job": "main", "controller": "splice", "cause": 0}
+    assert Event.from_json(json.dumps(plain)).origin is NOWHERE
+
+
+def test_an_origin_takes_from_another_what_it_leaves_open():
+    outer = Origin(job="main", controller="splice", cause=7)
+    assert Origin(owner="main", cause=0).over(outer) == Origin("main", "main", "splice", 0)
+    assert NOWHERE.over(outer) == outer
+
+
 BROKEN = [
     ("seq", None),
     ("seq", True),
@@ -54,6 +78,11 @@ BROKEN = [
     ("kind", 7),
     ("subject", ["ocs"]),
     ("trial", "0"),
+    ("job", 7),
+    ("owner", None),
+    ("controller", ["splice"]),
+    ("cause", "0"),
+    ("cause", True),
     ("data", None),
     ("data", []),
 ]
@@ -62,7 +91,7 @@ BROKEN = [
 @pytest.mark.parametrize(("name", "value"), BROKEN)
 def test_an_event_with_a_field_of_a_wrong_type_is_refused(name, value):
     row = json.loads(Event(0, 0.0, "note", trial=0).to_json()) | {name: value}
-    with pytest.raises(ValueError, match="not an event"):
+    with pytest.raises(ValueError, match=r"not (an event|the origin of an event)"):
         Event.from_json(json.dumps(row))
 
 

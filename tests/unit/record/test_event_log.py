@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
+from testbed.events.origin import NOWHERE, Origin, attributed
 from testbed.record.log import EventLog, read_events
 from testbed.secret import conceal
 
@@ -76,6 +77,32 @@ def test_events_have_the_number_of_the_present_trial(log):
     assert log.append("step").trial == 3
     log.trial = None
     assert log.append("phase").trial is None
+
+
+def test_events_are_attributed_to_what_led_to_them(log, tmp_path):
+    with attributed(Origin(job="main")):
+        symptom = log.append("symptom", "h1")
+    with attributed(Origin("main", controller="splice", cause=symptom.seq)):
+        decided = log.append("recovery.decided", "h1")
+        with attributed(Origin(owner="main", cause=decided.seq)):
+            log.append("fabric.change", "recovery")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(log.append, "note", "another thread").result()
+    log.append("note", "later")
+    found = [event.origin for event in read_events(tmp_path / "events.jsonl")]
+    assert found == [
+        Origin(job="main"),
+        Origin("main", "", "splice", symptom.seq),
+        Origin("main", "main", "splice", decided.seq),
+        NOWHERE,
+        NOWHERE,
+    ]
+
+
+def test_an_error_ends_the_attribution(log):
+    with pytest.raises(LabError), attributed(Origin(cause=3)):
+        raise LabError("it failed")
+    assert log.append("note").origin is NOWHERE
 
 
 def test_an_event_of_an_unknown_kind_is_refused_and_not_counted(log):

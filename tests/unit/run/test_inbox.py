@@ -10,6 +10,7 @@ import pytest
 from testbed.clock import Deadline, now
 from testbed.control.protocol import Fenced, HostSilent
 from testbed.errors import HostError, LabError
+from testbed.events.origin import NOWHERE, Origin, attributed, current_origin
 from testbed.run.inbox import Interrupted, Report
 from testbed.run.time_limits import time_limit
 
@@ -121,6 +122,15 @@ def test_a_workers_result_comes_back_and_items_are_handled_meanwhile(inbox):
     future = inbox.submit(lambda: heard.wait(LONG) and "done")
     inbox.submit(lambda: inbox.observe(Fenced()))
     assert inbox.result(future, soon(), "waiting") == "done"
+
+
+def test_what_a_worker_does_has_the_origin_of_what_submitted_it(inbox):
+    with attributed(Origin(cause=7)):
+        first = inbox.submit(current_origin)
+        nested = inbox.submit(lambda: inbox.submit(current_origin).result(LONG))
+    second = inbox.submit(current_origin)
+    assert (first.result(LONG), nested.result(LONG)) == (Origin(cause=7), Origin(cause=7))
+    assert second.result(LONG) is NOWHERE
 
 
 def test_a_workers_error_is_raised_where_its_result_is_awaited(inbox):
