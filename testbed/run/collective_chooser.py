@@ -12,6 +12,7 @@ from testbed.collectives.cost import Links
 from testbed.collectives.schedule import Schedule
 from testbed.control.collective_choice import WINDOW, Choice, choose
 from testbed.events import Event
+from testbed.events.origin import Origin, attributed
 from testbed.record.log import EventLog
 
 Reports = Mapping[int, Event]
@@ -48,7 +49,8 @@ class CollectiveChooser:
             self._window.append(self._open.pop(data["step"]))
             arrivals = [found for reports in self._window if (found := self._arrivals(reports))]
             if len(arrivals) == WINDOW:
-                self._decide(choose(arrivals, self.schedule, self.size, self.links))
+                with attributed(Origin(cause=step.seq)):
+                    self._decide(choose(arrivals, self.schedule, self.size, self.links))
 
     def _arrivals(self, reports: Reports) -> dict[int, Instant] | None:
         """Return when each rank entered the collective; None where a clock was not measured."""
@@ -67,7 +69,7 @@ class CollectiveChooser:
         if what == self._recorded:
             return
         self._recorded = what
-        self.log.append(
+        chosen = self.log.append(
             "collective.chosen",
             choice.schedule.name,
             choice=self._number + changes,
@@ -77,17 +79,18 @@ class CollectiveChooser:
             present=choice.present,
         )
         if changes:
-            self._predict(choice)  # before anything changes
+            self._predict(choice, Origin(cause=chosen.seq))  # before anything changes
             self._number += 1
             self.schedule = choice.schedule
             self._window.clear()
             self._open.clear()
             self.tell(self._number, choice.schedule)
 
-    def _predict(self, choice: Choice) -> None:
+    def _predict(self, choice: Choice, origin: Origin) -> None:
         events = [report for reports in self._window for report in reports.values()]
         before = step_time(finished_steps(events, self.clocks, self.schedule.ranks))
         if before:
             links = {"alpha": self.links.alpha, "beta": self.links.beta}
             values = choice.predict(before)
-            self.log.append("prediction", choice.schedule.name, values=values, **links)
+            with attributed(origin):
+                self.log.append("prediction", choice.schedule.name, values=values, **links)

@@ -16,6 +16,7 @@ from testbed.analysis.clocks import Clocks
 from testbed.clock import Deadline, now
 from testbed.errors import UsageError
 from testbed.events import Event
+from testbed.events.origin import NOWHERE, Origin, attributed
 from testbed.fabric.circuits import HostPort
 from testbed.faults.contracts import Fault, Injected, Undo, Victim
 from testbed.plugins import kind
@@ -67,6 +68,8 @@ class FaultInjection:
     responses: ResponseTracker
     receipt: str = ""
     """The observer that has seen the fault, besides the injector."""
+    origin: Origin = NOWHERE
+    """Of what is written about the fault; its cause is the injection once that is over."""
 
     def __post_init__(self) -> None:
         """Write the undo into the journal and the clean-up."""
@@ -88,7 +91,8 @@ class FaultInjection:
         what = f"injecting into {victim.host}"
         injected = self.context.inbox.in_worker(what, inject, deadline)
         stamps = self._stamps(injected)
-        self._append("fault.inject", victim.host, rank=victim.rank, **stamps)
+        event = self._append("fault.inject", victim.host, rank=victim.rank, **stamps)
+        self.origin = Origin(cause=event.seq).over(self.origin)
         if injected.witness and not self.receipt:
             self.receipt = injected.witness
             when: dict[str, Any] = {}
@@ -122,9 +126,12 @@ class FaultInjection:
         if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
             self._log.append("note", "receipt", text="no observer but the injector saw the fault")
 
-    def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> None:
+    def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> Event:
         """Write down what happened to the fault; it counts for what the job does then."""
-        self.responses.handle(self._log.append(kind_, subject, at=at, **data))
+        with attributed(self.origin):
+            event = self._log.append(kind_, subject, at=at, **data)
+        self.responses.handle(event)
+        return event
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         name = self.plan.kind
@@ -169,16 +176,19 @@ class FarEndFaults:
         def end() -> bool:
             count = self._asked(partial(twin.struck, switch, name)) - before
             context.cleanup.run_now(step)
-            context.log.append("far-end.clear", switch, fault=fault.kind, struck=count)
+            with attributed(origin):
+                context.log.append("far-end.clear", switch, fault=fault.kind, struck=count)
             return count > 0
 
+        origin = NOWHERE
         self._asked(check)
         before = self._asked(partial(twin.struck, switch, name))
         entry = Undo("far-end-fault", {"switch": switch, "fault": name})
         step = context.push_undo(f"{fault.kind} of {switch}", undo, _FAR_END_LIMIT, entry)
         self._ends.append(end)
         self._asked(begin)
-        context.log.append("far-end.fault", switch, fault=fault.kind, scope=scope)
+        begun = context.log.append("far-end.fault", switch, fault=fault.kind, scope=scope)
+        origin = Origin(cause=begun.seq)
 
     def end(self) -> bool:
         """End all of them, last first; return whether each has taken effect."""

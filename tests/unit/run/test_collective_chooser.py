@@ -58,7 +58,8 @@ class Watched:
                     "bytes": 1,
                     **stamps,
                 }
-                self.chooser.add_step(Event(0, begin + 1.9, "step", f"rank {rank}", 0, data))
+                seq = 1000 + self.step
+                self.chooser.add_step(Event(seq, begin + 1.9, "step", f"rank {rank}", 0, data))
             self.step += 1
 
     def written(self, kind):
@@ -81,6 +82,7 @@ def test_the_choice_to_keep_the_ring_is_logged_once(watched):
     watched.steps(30)
     assert not watched.told
     (chosen,) = watched.written("collective.chosen")
+    assert chosen.origin.cause == 1004, "the fifth step fills the window"
     assert (chosen.subject, chosen.data["choice"]) == ("ring", 0)
     assert chosen.data["because"] == "no rank comes last persistently"
 
@@ -99,8 +101,9 @@ def test_a_straggler_is_found_despite_clock_offsets_and_ranks_are_notified_once(
 def test_the_predicted_gain_is_recorded_before_the_ranks_are_notified(watched):
     watched.steps(5, {3: 0.6})
     (prediction,) = watched.written("prediction")
-    values, chosen = prediction.data["values"], watched.written("collective.chosen")[-1].data
-    assert values["communication_share"] == pytest.approx(chosen["present"] / 2.0)
+    values, chosen = prediction.data["values"], watched.written("collective.chosen")[-1]
+    assert prediction.origin.cause == chosen.seq
+    assert values["communication_share"] == pytest.approx(chosen.data["present"] / 2.0)
     assert values["straggling_step_time"] < 2.0
     assert (prediction.data["alpha"], prediction.data["beta"]) == (1e-3, 8 / 100e6)
 

@@ -8,6 +8,7 @@ from testbed.faults.far_end_descriptors import FarEndOptions
 from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
+from testbed.record.log import read_events
 from testbed.run.cleanup import Cleanup
 from testbed.run.fault_injection import FarEndFaults
 from testbed.run.planning.steps import FarEndFault
@@ -49,11 +50,13 @@ def take_a_port(bench, leases):
     leases.unlock(part_of(bench.lab, "ocs", "1"), forced=True)
 
 
-def test_a_far_end_fault_begins_and_ends_while_the_switch_is_leased(context):
+def test_a_far_end_fault_begins_and_ends_while_the_switch_is_leased(context, tmp_path):
     faults = FarEndFaults(context)
     faults.begin(FAULT, FarEndOptions())
     assert faults.end()
     assert context.twin.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
+    events = {event.kind: event for event in read_events(tmp_path / "log.jsonl")}
+    assert events["far-end.clear"].origin.cause == events["far-end.fault"].seq
 
 
 def test_no_far_end_fault_begins_without_its_lease(context, bench, leases):
