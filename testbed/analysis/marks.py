@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from testbed.analysis.causes import DECISION, Repairs
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.fault_effect import Disturbance, Effect, Response, effect_of
 from testbed.analysis.steps import Step, kind_of_interval, usual_intervals
@@ -66,6 +67,7 @@ class MarkFinder:
         self._clocks = clocks
         self._steps = steps
         self._window = (-math.inf, math.inf)
+        self._repairs = Repairs(events)
 
     def find(self) -> Marks:
         """Return every mark that the trial reached.
@@ -109,7 +111,7 @@ class MarkFinder:
         found = {
             "t0": zero,
             "t1": first,
-            "t2": self._first("recovery.decided"),
+            "t2": self._first(DECISION),
             "t3": self._first("recovery.fenced"),
             "t4": self._fabric("commanded"),
             "t5": self._fabric("read_back"),
@@ -155,9 +157,13 @@ class MarkFinder:
         return Instant(undone.data.get("sent", undone.t), undone.data.get("done", undone.t))
 
     def seen(self, kind: str) -> list[tuple[Event, Instant]]:
-        """Return the events of one kind between the fault and the end of its recovery."""
+        """Return the events of one kind between the fault and the end of its recovery.
+
+        What is known to have been led to by something else is left out.
+        """
         early, late = self._window
-        stamped = [(event, self.instant(event)) for event in self._events if event.kind == kind]
+        ours = (e for e in self._events if e.kind == kind and self._repairs.include(e))
+        stamped = [(event, self.instant(event)) for event in ours]
         return [(event, at) for event, at in stamped if early <= at.late and at.early <= late]
 
     def instant(self, event: Event) -> Instant:
@@ -193,12 +199,12 @@ class MarkFinder:
         return max(found, key=lambda at: at.late, default=None)
 
     def _fabric(self, which: str) -> Instant | None:
-        found = [e for e, _ in self.seen("fabric.change") if e.subject == "recovery"]
+        found = [e for e, _ in self.seen("fabric.change") if self._repairs.include_change(e)]
         return Instant.exactly(found[-1].data[which]) if found else None
 
     def _is_repaired(self, zero: Instant) -> bool:
         """Return whether a policy formed a new generation after the fault, or meant to."""
-        if any(e.kind == "recovery.decided" and e.t >= zero.early for e in self._events):
+        if any(e.kind == DECISION and e.t >= zero.early for e in self._events):
             return True
         return any(s.generation > self._generation(zero) for s in self._steps)
 

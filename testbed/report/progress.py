@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.analysis.causes import DECISION, Repairs
 from testbed.errors import EXIT_BUSY
 from testbed.events import Event
 from testbed.report.wording import quantity, size
@@ -23,7 +24,7 @@ _PHASES = {
     "trials": "trials",
     "restore": "taking everything back",
 }
-_FIRST = {"symptom": "t1", "recovery.decided": "t2", "recovery.fenced": "t3"}
+_FIRST = {"symptom": "t1", DECISION: "t2", "recovery.fenced": "t3"}
 _LAST = {"link.good": "t6", "rank.left": "t7", "generation": "t8", "state.restored": "t9"}
 """Marks that the first or the last event of a kind reaches; the record is made with more care."""
 
@@ -86,6 +87,7 @@ class Progress:
         """From each fault to the first step of all ranks after it."""
         self.marks: dict[str, float] = {}
         """The marks that the recovery under way, or the last one, has reached."""
+        self._repairs = Repairs()
         self._members: set[int] = set()
         self._generation = 0
         self._is_new_job = True
@@ -136,13 +138,14 @@ class Progress:
 
     def _reach(self, event: Event) -> None:
         """Keep the marks that an event reaches, as far as they are known during the run."""
-        if "t10" in self.marks:
+        self._repairs.add(event)
+        if "t10" in self.marks or not self._repairs.include(event):
             return
         if mark := _LAST.get(event.kind):
             self.marks[mark] = event.t
         elif (mark := _FIRST.get(event.kind)) and not event.data.get("up", False):
             self.marks.setdefault(mark, event.t)
-        elif event.kind == "fabric.change" and event.subject == "recovery":
+        elif event.kind == "fabric.change" and self._repairs.include_change(event):
             self.marks |= {"t4": event.data["commanded"], "t5": event.data["read_back"]}
 
     def _join(self, generation: int, rank: int) -> None:

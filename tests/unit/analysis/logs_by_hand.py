@@ -3,6 +3,7 @@
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.trial import analyse_trial
 from testbed.events import Event
+from testbed.events.origin import NOWHERE
 
 RANKS = 4
 HEARD = 0.004
@@ -17,8 +18,11 @@ class Log:
         self.ahead = {f"h{n}": ahead * (n + 1) for n in range(RANKS + 2)}
         self._bound = bound
 
-    def write(self, t, kind, subject="", trial=0, **data):
-        self.events.append(Event(len(self.events), t, kind, subject, trial, data))
+    def write(self, t, kind, subject="", trial=0, origin=NOWHERE, **data):
+        """Write an event and return it."""
+        event = Event(len(self.events), t, kind, subject, trial, data, origin)
+        self.events.append(event)
+        return event
 
     def measure(self, t, *hosts):
         """Measure clocks at `t`; every host's unless some are named."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.events.origin import Origin
 from tests.unit.analysis.logs_by_hand import Log, recovery
 
 AT = {
@@ -223,6 +224,63 @@ def test_a_fault_before_the_first_step_is_over_only_in_a_new_generation():
     assert "t11" not in trial.marks.at
     assert "dip" not in trial.values
     assert "step_time" not in trial.values
+
+
+LED = {
+    "recovery.decided": "symptom",
+    "recovery.fenced": "recovery.decided",
+    "fabric.change": "recovery.decided",
+    "link.good": "recovery.decided",
+}
+"""What led to the events of a recovery, kind by kind."""
+
+
+def with_causes(job="main"):
+    """Return the recovery, in which each event names its cause and nothing is named for it."""
+    log = recovery()
+    first = {event.kind: event.seq for event in reversed(log.events)}
+    log.events = [
+        replace(event, origin=Origin(job, cause=first[LED[event.kind]]), subject="main")
+        if event.kind in LED
+        else event
+        for event in log.events
+    ]
+    log.events = [
+        changed(event, added=["ocs.1→18"]) if event.kind == "fabric.change" else event
+        for event in log.events
+    ]
+    return log, Origin(cause=first["recovery.decided"])
+
+
+def test_marks_are_found_by_cause():
+    log, _ = with_causes()
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_a_change_that_something_else_led_to_reaches_no_mark():
+    log, _ = with_causes()
+    other = Origin(cause=log.write(2.1, "note", "a timer of another controller").seq)
+    times = {"commanded": 2.2, "read_back": 2.3, "added": ["ocs.5→22"]}
+    log.write(2.3, "fabric.change", "recovery", origin=other, **times)
+    log.write(2.3, "recovery.fenced", "h5", origin=other)
+    log.write(2.4, "link.good", "h5.p0–h6.p1", origin=other)
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_a_change_by_which_a_victim_is_fenced_is_no_command_of_new_circuits():
+    log, decision = with_causes()
+    times = {"commanded": 2.041, "read_back": 2.042, "added": []}
+    log.write(2.042, "fabric.change", "fence", origin=decision, **times)
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_reports_of_another_job_reach_no_mark():
+    log, _ = with_causes()
+    for kind in ("rank.left", "generation", "state.restored"):
+        log.write(2.45, kind, "rank 0", origin=Origin("other"), rank=0, generation=2, step=10)
+    assert log.trial().marks.relative() == about(AT)
+    log.write(2.45, "generation", "rank 0", origin=Origin("main"), rank=0, generation=2)
+    assert log.trial().marks.relative()["t8"] == about(0.45)
 
 
 def test_a_step_whose_sums_are_wrong_ends_no_recovery():
