@@ -13,8 +13,9 @@ from testbed.events import Event
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.canvas import Form
+from testbed.report.claims import claim_of
 from testbed.report.step_rates import StepRates, step_rates
-from testbed.report.wording import claim_of, in_order, message_size
+from testbed.report.wording import in_order, message_size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,6 +19,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.arms import HEADINGS, arm_tables, columns_of, notes, rows_in_words
 from testbed.report.canvas import NARROW, WIDE, svg
+from testbed.report.claims import claim_of
 from testbed.report.drawings import drawings
 from testbed.report.settings_section import HEADINGS as HEADINGS_OF_PROFILES
 from testbed.report.settings_section import PROFILES_NOTE, profile_rows, settings_lines
@@ -27,7 +28,6 @@ from testbed.report.trial_section import remark
 from testbed.report.wording import (
     by_arm,
     check_rows,
-    claim_of,
     explain,
     quantity,
     statistics_in_words,

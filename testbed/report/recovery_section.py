@@ -13,9 +13,10 @@ from rich.text import Text
 
 from testbed.analysis.summary import Summary
 from testbed.report.anatomy import Anatomy, first_seen
+from testbed.report.claims import claim_of
 from testbed.report.console import plain_table
 from testbed.report.trial_section import UNREPAIRED
-from testbed.report.wording import CONFIDENCE, bar, claim_of, quantity, statistics_in_words
+from testbed.report.wording import CONFIDENCE, bar, quantity, statistics_in_words
 
 SPANS = {
     "recovery_time": "recovery t0→t10",

@@ -1,10 +1,9 @@
-"""Common wording of all reports: labels, claims, and values with their units."""
+"""Common wording of all reports: labels, and values with their units."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.metric_definitions import METRICS
@@ -25,36 +24,12 @@ LABELS = {
 }
 """What was real and what was not, by the label of a result."""
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A paper's claim about the recovery that an experiment repeats, and what it is limited to."""
-
-    seconds: float
-    text: str
-
-
-CLAIMS = {
-    "lumion": Claim(
-        1.0,
-        "LUMION (arXiv 2505.23105) claims that a failed accelerator is swapped and the job "
-        "restarted within about 1 s; its clock stops at the relaunch. Ours stops later: when "
-        "the last rank has finished the first verified step (t10).",
-    )
-}
-"""Claims by the first word of an experiment's name."""
-
 CONFIDENCE = "95 % interval of the median"
 
 _VERDICTS = ("failed", "unknown", "passed")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _SIZE_UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _BY_SIZE = re.compile(r"(time|algbw|busbw)_(\d+)(b|kib|mib|gib)")
-
-
-def claim_of(experiment: str) -> Claim | None:
-    """Return the paper's claim about the recovery that an experiment repeats; None if none."""
-    return CLAIMS.get(re.split(r"[-_]", experiment)[0])
 
 
 def explain(label: str) -> str:
