@@ -21,7 +21,10 @@ from testbed.record.log import EventLog, read_events
 from testbed.run import agent_reports
 
 ROOT = Path(__file__).parents[3]
-RECORDED = ROOT / "tests" / "unit" / "analysis" / "data" / "faults.jsonl"
+OLD = ROOT / "tests" / "unit" / "analysis" / "data" / "faults.jsonl"
+"""The record of an older version, whose events have fewer fields."""
+RECORDED = Path(__file__).parent / "data" / "faults.jsonl"
+"""Some events of each kind of a run of `faults.yaml` on a twin."""
 _numbers = count()
 
 Written = tuple[str, str, set[str]]
@@ -63,14 +66,70 @@ def test_code_writes_registered_fields_only():
     assert {"recovery.decided", "step", "fault.undo"} <= {kind for _, kind, _ in written()}
 
 
-def test_a_recorded_run_has_registered_fields_of_their_types():
-    wrong = {
+def problems(path):
+    return {
         f"{event.kind}: {problem}"
-        for event in read_events(RECORDED)
+        for event in read_events(path)
         for problem in KINDS[event.kind].problems(event.data)
-        if not problem.endswith("is missing")  # which came after this record
     }
-    assert not wrong
+
+
+def test_a_recorded_run_has_all_registered_fields_of_their_types():
+    assert not problems(RECORDED)
+
+
+def test_what_an_old_record_has_is_still_registered():
+    assert {problem for problem in problems(OLD) if not problem.endswith("is missing")} == set()
+
+
+TYPES = {
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+
+
+def accepts(schema, value):
+    """Tell whether a JSON Schema accepts a value, by the keywords that ours uses."""
+    kinds = schema.get("type", list(TYPES))
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    numbers = {"number", "integer"}
+    if not any(
+        isinstance(value, TYPES[kind]) and not (isinstance(value, bool) and kind in numbers)
+        for kind in kinds
+    ):
+        return False
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        return False
+    if isinstance(value, dict):
+        known = schema.get("properties", {})
+        if not set(schema.get("required", [])) <= value.keys():
+            return False
+        if not schema.get("additionalProperties", True) and not value.keys() <= known.keys():
+            return False
+        if not all(accepts(known[name], held) for name, held in value.items() if name in known):
+            return False
+    branches = [one for one in schema.get("allOf", []) if accepts(one["if"], value)]
+    return all(accepts(one["then"], value) for one in branches)
+
+
+def test_the_schema_accepts_a_recorded_run_and_refuses_what_differs():
+    schema = json_schema(KINDS)
+    for line in RECORDED.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        assert accepts(schema, row), line
+        assert accepts(schema, row | {"job": "main", "cause": 3})
+        assert not accepts(schema, row | {"cause": "the fault"})
+        assert not accepts(schema, row | {"kind": "other"})
+        if not KINDS[row["kind"]].more:
+            assert not accepts(schema, row | {"data": row["data"] | {"other": 1}})
+        for name, field in KINDS[row["kind"]].fields.items():
+            missing = {key: held for key, held in row["data"].items() if key != name}
+            assert accepts(schema, row | {"data": missing}) == field.optional
 
 
 EXAMPLE = event_kind(
