@@ -17,11 +17,11 @@ from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
-from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RunningJob
 from testbed.run.trial import Trial
 from testbed.run.twin_settings import TwinSettings

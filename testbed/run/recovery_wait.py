@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from testbed.analysis.fault_effect import Response
 from testbed.clock import Deadline, now
 from testbed.run.inbox import Inbox
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan
-from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
 from testbed.run.step_pace import StepPace

@@ -15,9 +15,9 @@ from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor
 from testbed.run.fault_injection import FarEndFaults, FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan, RunTrial
-from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob

@@ -26,7 +26,7 @@ from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
-from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.running_job import RankProcess, RunningJob
 from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 

@@ -9,8 +9,8 @@ from testbed.control.protocol import RankEnded
 from testbed.control.splice import Splice
 from testbed.events import Event
 from testbed.run.inbox import Report
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.steps import FaultPlan
-from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.step_pace import StepPace

@@ -25,7 +25,7 @@ from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
-from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.job_commands import PolicyExecutor
 from testbed.run.running_job import RankProcess
 
 NOTHING = frozenset()
