@@ -1,4 +1,4 @@
-"""Find the code for names in files: drivers, transports, far ends, faults, jobs, policies.
+"""Find the code for names in files: drivers, far ends, faults, jobs, policies, controllers, ….
 
 Each registers under an entry-point group `testbed.<group>`; the built-in ones do the same. The
 entry point names a `Kind`, a light description, so that reading and validating files loads no
@@ -20,7 +20,15 @@ from testbed.errors import TestbedError, UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies", "scheduling_policies")
+GROUPS = (
+    *("drivers", "transports", "far_ends", "faults", "jobs"),
+    *("policies", "controllers", "scheduling_policies"),
+)
+_PARTS = {"controllers": ("policies",)}
+"""By group, the groups whose plug-ins it has besides its own: a recovery policy is a controller."""
+
+JobPart = Literal["membership", "circuits"]
+"""What of a job a controller may act on: who is which rank, and which circuits the job has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +103,37 @@ class Kind:
     where only the box knows. None: named otherwise."""
     fault: FaultProperties = FaultProperties()
     """For a fault of a job: what it hits and needs, and what it does to the job."""
+    acts_on: tuple[JobPart, ...] = ()
+    """For a controller: what of its job it acts on, where no other controller may. A policy, which
+    acts on both parts, does not say so."""
+    handlers: str = ""
+    """For a controller that gives commands of its own: `package.module:name` of a function that
+    returns, for a running job and the event log, what carries them out by their types."""
 
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when that fails."""
-        module, _, name = self.implementation.partition(":")
-        try:
-            return getattr(import_module(module), name)
-        except ModuleNotFoundError as error:
-            raise TestbedError(
-                f"{self.implementation} needs the package {error.name!r}, which is not installed",
-                hint=f"install it with: pip install {error.name}",
-            ) from error
-        except (ImportError, AttributeError) as error:
-            raise TestbedError(
-                f"loading {self.implementation} failed: {error}",
-                hint="reinstall the package that registers it",
-            ) from error
+        return _imported(self.implementation)
+
+    def load_handlers(self) -> Any:
+        """Import and return what makes the handlers of a controller's own commands, as `load`."""
+        return _imported(self.handlers)
+
+
+def _imported(path: str) -> Any:
+    """Return what `package.module:name` is; raise TestbedError when it cannot be had."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise TestbedError(
+            f"{path} needs the package {error.name!r}, which is not installed",
+            hint=f"install it with: pip install {error.name}",
+        ) from error
+    except (ImportError, AttributeError) as error:
+        raise TestbedError(
+            f"loading {path} failed: {error}",
+            hint="reinstall the package that registers it",
+        ) from error
 
 
 _T = TypeVar("_T")
@@ -160,7 +183,8 @@ def registered(group: str, of: type[_T]) -> Mapping[str, _T]:
 def _points(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by name, sorted."""
     found: dict[str, EntryPoint] = {}
-    points = _installed(path).select(group=f"testbed.{group}")
+    installed, names = _installed(path), (group, *_PARTS.get(group, ()))
+    points = [point for name in names for point in installed.select(group=f"testbed.{name}")]
     for point in sorted(points, key=lambda point: point.name):
         if point.name in found:
             raise TestbedError(

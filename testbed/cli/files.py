@@ -67,6 +67,7 @@ def validate(
                 check_quarantine(found, _today())
                 _check_cards(found)
             if isinstance(found, Experiment):
+                _check_controllers(found)
                 _check_claims(found)
         except UsageError as error:
             worst = error.exit_code
@@ -166,6 +167,14 @@ def _check_cards(lab: Lab) -> None:
         from testbed.twin.characterisation import check_cards
 
         check_cards(lab)
+
+
+def _check_controllers(experiment: Experiment) -> None:
+    """Refuse two controllers that act on the same thing."""
+    if any(arm.experiment.controllers for arm in experiment.arms()):
+        from testbed.run.planning.controllers import check_scopes
+
+        check_scopes(experiment)
 
 
 def _check_claims(experiment: Experiment) -> None:

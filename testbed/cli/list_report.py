@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Run = Annotated[
     str, argument("RUN", "A run's directory, its name, its end, or `latest`.", run_names)
 ]
-What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "policies"]
+What = Literal[
+    "experiments", "labs", "runs", "drivers", "faults", "jobs", "policies", "controllers"
+]
 
 
 @app.command(
@@ -52,7 +54,7 @@ def list_(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> None:
-    """List experiments, labs, runs, drivers, faults, jobs or policies."""
+    """List experiments, labs, runs, drivers, faults, jobs, policies or controllers."""
     wanted = RunSelection(experiment, metric, last, best)
     if what == "runs":
         rows = wanted.rows(results)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from testbed.control import protocol
 from testbed.fabric.circuits import HostPort, Matching
@@ -45,7 +45,7 @@ class Scope:
 class JobView:
     """A running job: the host and the fabric ports of each rank, as topologies number them.
 
-    `step` is the last one that every rank has finished.
+    `step` is the last one that every rank has finished, -1 before the first.
     """
 
     hosts: tuple[str, ...]
@@ -107,7 +107,14 @@ class ChangeFailed:
     reason: str
 
 
-Observation = TimerExpired | JobObserved | MembershipChanged | CircuitsChanged | ChangeFailed
+@dataclass(frozen=True, slots=True)
+class OwnObservation:
+    """The base of outcomes that a package adds, with its own commands."""
+
+
+Observation = (
+    TimerExpired | JobObserved | MembershipChanged | CircuitsChanged | ChangeFailed | OwnObservation
+)
 
 # --- commands --------------------------------------------------------------------------------
 
@@ -138,7 +145,12 @@ class Fail:
     reason: str
 
 
-Command = ChangeCircuits | CommandJob | Fail
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """The base of commands that a package adds: its controller's `Kind` names their handlers."""
+
+
+Command = ChangeCircuits | CommandJob | Fail | OwnCommand
 
 
 class Controller(Protocol):
@@ -158,6 +170,22 @@ class Controller(Protocol):
 
     def wake_at(self, state: Any) -> float | None:
         """Return when the controller wants a TimerExpired at the latest, or None."""
+
+
+@runtime_checkable
+class RecoveryController(Controller, Protocol):
+    """A controller that recovers jobs: what waits for a recovery asks it whether one goes on."""
+
+    def is_recovering(self, state: Any) -> bool:
+        """Tell whether a recovery is under way."""
+
+
+@runtime_checkable
+class CircuitPlanner(Controller, Protocol):
+    """A controller whose circuits are known before a run."""
+
+    def circuits(self, view: View) -> tuple[Matching, ...]:
+        """Return every matching that it may command; raise ValueError as `begin` does."""
 
 
 def overlapping(scopes: Mapping[str, Collection[Scope]]) -> str | None:
@@ -198,3 +226,7 @@ class PolicyController:
     def wake_at(self, state: Any) -> float | None:
         """Return None: policies have no timers and wait for observations only."""
         return None
+
+    def is_recovering(self, state: Any) -> bool:
+        """Tell whether the policy has a recovery under way."""
+        return self._policy.is_recovering(state)

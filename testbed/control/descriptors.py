@@ -1,12 +1,15 @@
-"""Descriptors of the built-in policies, for entry points; importing them loads no policy code."""
+"""Descriptors of the built-in policies and controllers; importing them loads no code of theirs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from testbed.plugins import Kind
-from testbed.units import Seconds
+from testbed.units import TIME, Seconds
+
+SHORTEST_SLOT = 1e-3
+"""Seconds; no switch changes its circuits sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +39,50 @@ SPLICE = Kind(
     "a spare host takes the victim's place through the fabric; survivors stay up",
     "testbed.control.splice:Splice",
     options=SpliceOptions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RotateSlot:
+    """A time slot of `rotate`: which ranks are joined in it, and how long it lasts."""
+
+    topology: Literal["all-to-all", "pairs", "ring"] | None = None
+    """Ranks are joined as it says. Of `all-to-all`, each matching has a slot of its own."""
+    links: tuple[tuple[int, int], ...] | None = None
+    """Pairs of ranks, instead: each takes the lowest fabric port that its ranks have left."""
+    steps: int | None = None
+    """How many steps of the job it lasts."""
+    hold: Annotated[float | None, TIME] = None
+    """How long it lasts, whatever the job does, instead."""
+
+    def __post_init__(self) -> None:
+        """Refuse a slot that says both or neither of what it joins, and of how long."""
+        for one, other in (("topology", "links"), ("steps", "hold")):
+            if (getattr(self, one) is None) == (getattr(self, other) is None):
+                raise ValueError(f"a time slot has either {one!r} or {other!r}")
+        if self.steps is not None and self.steps < 1:
+            raise ValueError(f"a time slot lasts at least 1 step, not {self.steps}")
+        if self.hold is not None and self.hold < SHORTEST_SLOT:
+            raise ValueError(f"a time slot lasts at least 1 ms, not {TIME.format(self.hold)}")
+
+
+@dataclass(frozen=True, slots=True)
+class RotateOptions:
+    """The table of time slots that the controller `rotate` goes through again and again."""
+
+    slots: tuple[RotateSlot, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty table, and one that counts steps and seconds."""
+        if not self.slots:
+            raise ValueError("a rotation takes at least one time slot")
+        if len({slot.steps is None for slot in self.slots}) > 1:
+            raise ValueError("all time slots last so many steps, or all so long: not some of each")
+
+
+ROTATE = Kind(
+    "circuits follow a table of time slots, by steps or by time, while the job goes on",
+    "testbed.control.rotate:rotate",
+    options=RotateOptions,
+    acts_on=("circuits",),
 )

@@ -119,6 +119,16 @@ class StepDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Superseded:
+    """Circuits that were commanded are not wanted any more: others were commanded after them.
+
+    `newcomer` is that of the command that was dropped.
+    """
+
+    newcomer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CommandFailed:
     """A command could not be carried out; `spare` is true if the spare is the cause.
 
@@ -145,6 +155,7 @@ Observation = (
     | RankLeft
     | SpareReady
     | StepDone
+    | Superseded
     | CommandFailed
 )
 

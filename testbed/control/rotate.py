@@ -27,9 +27,11 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
+from testbed.control.descriptors import RotateOptions, RotateSlot
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.fabric.fibre_plant import circuits_of_links
 from testbed.fabric.links import Links
+from testbed.fabric.topologies import TOPOLOGIES, Graph, Topology
 
 ATTEMPTS = 3
 """Changes in a row that may fail before the rotation does."""
@@ -49,9 +51,18 @@ class TimeSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologySlots:
+    """A topology: a time slot for each of its matchings, every one held as long."""
+
+    topology: Topology
+    hold: float
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The slot that is due, when it ends, and the last known circuits."""
 
+    table: tuple[TimeSlot, ...]
     ports: tuple[tuple[HostPort, ...], ...]
     """Of each rank, as in the view of the job."""
     steps: tuple[int, ...]
@@ -73,7 +84,9 @@ class State:
 class Rotate:
     """The controller `rotate` of one job's circuits; see the module."""
 
-    def __init__(self, job: str, slots: Sequence[TimeSlot], unit: Unit = "steps") -> None:
+    def __init__(
+        self, job: str, slots: Sequence[TimeSlot | TopologySlots], unit: Unit = "steps"
+    ) -> None:
         """Take the table; raise ValueError when it is empty or a slot is held for too short."""
         if not slots:
             raise ValueError("a rotation needs at least one time slot")
@@ -92,12 +105,33 @@ class Rotate:
 
         Raise ValueError where a slot names a rank or a port that the job does not have.
         """
-        job = view.jobs[self._job]
-        for slot in self._slots:
-            circuits_of_links(slot.links, job.ports)
+        job, table = view.jobs[self._job], self._table(view)
         origin = job.step if self._unit == "steps" else view.now
-        steps, end = (job.step,) * len(job.ports), origin + self._slots[0].hold
-        return State(job.ports, steps, view.circuits, origin, end, starts_at=view.now)
+        steps, end = (job.step,) * len(job.ports), origin + table[0].hold
+        return State(table, job.ports, steps, view.circuits, origin, end, starts_at=view.now)
+
+    def circuits(self, view: View) -> tuple[Matching, ...]:
+        """Return the circuits of each slot; raise ValueError as `begin` does."""
+        ports = view.jobs[self._job].ports
+        return tuple(circuits_of_links(slot.links, ports) for slot in self._table(view))
+
+    def _table(self, view: View) -> tuple[TimeSlot, ...]:
+        """Return the slots, those of topologies too, having checked that the job has their ports.
+
+        Ports of a rank that no other has are not used by topologies.
+        """
+        ports = view.jobs[self._job].ports
+        fewest = min(map(len, ports), default=0)
+        table: list[TimeSlot] = []
+        for slot in self._slots:
+            if isinstance(slot, TimeSlot):
+                table.append(slot)
+            else:
+                matchings = slot.topology.matchings(len(ports), fewest)
+                table += [TimeSlot(links, slot.hold) for links in matchings]
+        for each in table:
+            circuits_of_links(each.links, ports)
+        return tuple(table)
 
     def wake_at(self, state: State) -> float | None:
         """Return the time of the beginning, then of the end of each slot that is held for seconds.
@@ -107,7 +141,7 @@ class Rotate:
         if state.starts_at is not None:
             return state.starts_at
         idle = state.changing_to is None and not state.has_failed
-        return state.end if self._unit == "seconds" and idle and len(self._slots) > 1 else None
+        return state.end if self._unit == "seconds" and idle and len(state.table) > 1 else None
 
     def step(
         self, state: State, now: float, observation: Observation
@@ -121,7 +155,7 @@ class Rotate:
                 state = _with_step(state, rank, step)
             case MembershipChanged(job, view) if job == self._job:
                 steps = (view.step,) * len(view.ports)
-                state = self._rewound(replace(state, ports=view.ports, steps=steps))
+                state = _rewound(replace(state, ports=view.ports, steps=steps))
             case CircuitsChanged() if state.changing_to is not None:
                 state = replace(state, lit=state.changing_to, changing_to=None, failures=0)
             case ChangeFailed(reason) if state.changing_to is not None:
@@ -131,40 +165,44 @@ class Rotate:
             case TimerExpired():
                 pass
         progress = now if self._unit == "seconds" else min(state.steps)
-        return self._pointed(self._advanced(state, progress))
+        return _pointed(_advanced(state, progress))
 
-    def _rewound(self, state: State) -> State:
-        """Return the state in the first slot: a job may go back to a checkpoint."""
-        return replace(state, slot=0, end=state.origin + self._slots[0].hold)
 
-    def _advanced(self, state: State, progress: float) -> State:
-        """Return the state in the slot that is due at a time or after a step."""
-        if len(self._slots) == 1 or progress < state.end:
-            return state
-        cycle = sum(slot.hold for slot in self._slots)
-        slot, end = state.slot, state.end + (progress - state.end) // cycle * cycle
-        while progress >= end:
-            slot = (slot + 1) % len(self._slots)
-            end += self._slots[slot].hold
-        return replace(state, slot=slot, end=end)
+def _rewound(state: State) -> State:
+    """Return the state in the first slot: a job may go back to a checkpoint."""
+    return replace(state, slot=0, end=state.origin + state.table[0].hold)
 
-    def _pointed(self, state: State) -> tuple[State, tuple[Command, ...]]:
-        """Command the circuits that are due, unless they are lit or another change is under way.
 
-        Links of ranks that the job no longer has are left out.
-        """
-        if state.changing_to is not None:
-            return state, ()
-        ranks = len(state.ports)
-        links = [link for link in self._slots[state.slot].links if link[1][0] < ranks]
-        try:
-            wanted = circuits_of_links(links, state.ports)
-        except ValueError as error:
-            return _failed(state, str(error))
-        if wanted == state.lit:
-            return state, ()
-        change = ChangeCircuits(state.lit - wanted, wanted - state.lit)
-        return replace(state, changing_to=wanted), (change,)
+def _advanced(state: State, progress: float) -> State:
+    """Return the state in the slot that is due at a time or after a step."""
+    table = state.table
+    if len(table) == 1 or progress < state.end:
+        return state
+    cycle = sum(slot.hold for slot in table)
+    slot, end = state.slot, state.end + (progress - state.end) // cycle * cycle
+    while progress >= end:
+        slot = (slot + 1) % len(table)
+        end += table[slot].hold
+    return replace(state, slot=slot, end=end)
+
+
+def _pointed(state: State) -> tuple[State, tuple[Command, ...]]:
+    """Command the circuits that are due, unless they are lit or another change is under way.
+
+    Links of ranks that the job no longer has are left out.
+    """
+    if state.changing_to is not None:
+        return state, ()
+    ranks = len(state.ports)
+    links = [link for link in state.table[state.slot].links if link[1][0] < ranks]
+    try:
+        wanted = circuits_of_links(links, state.ports)
+    except ValueError as error:
+        return _failed(state, str(error))
+    if wanted == state.lit:
+        return state, ()
+    change = ChangeCircuits(state.lit - wanted, wanted - state.lit)
+    return replace(state, changing_to=wanted), (change,)
 
 
 def _with_step(state: State, rank: int, step: int) -> State:
@@ -175,3 +213,16 @@ def _with_step(state: State, rank: int, step: int) -> State:
 
 def _failed(state: State, reason: str) -> tuple[State, tuple[Command, ...]]:
     return replace(state, has_failed=True), (Fail(reason),)
+
+
+def rotate(options: RotateOptions, job: str) -> Rotate:
+    """Return the controller `rotate` of a job's circuits, as a file describes it."""
+    unit: Unit = "seconds" if options.slots[0].steps is None else "steps"
+    return Rotate(job, [_slots_of(slot) for slot in options.slots], unit)
+
+
+def _slots_of(slot: RotateSlot) -> TopologySlots:
+    hold = float(slot.steps or 0) if slot.hold is None else slot.hold
+    if slot.topology is None:
+        return TopologySlots(Graph(slot.links or ()), hold)
+    return TopologySlots(TOPOLOGIES[slot.topology](), hold)

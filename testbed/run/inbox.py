@@ -17,7 +17,7 @@ from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from testbed.clock import Deadline
-from testbed.control.protocol import Observation
+from testbed.control.controller import Observation
 from testbed.errors import LabError, TestbedError
 
 _T = TypeVar("_T")
@@ -49,7 +49,16 @@ class Report:
         return said
 
 
-Handler = Callable[[Report | Observation], None]
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What came of a command or a timer of one controller: for that one, and for no other."""
+
+    recipient: object
+    observation: Observation
+
+
+Item = Report | Observation | Outcome
+Handler = Callable[[Item], None]
 
 
 class Inbox:
@@ -63,7 +72,7 @@ class Inbox:
         self._raised = 0
         self._stop: TestbedError | None = None
         self._is_stoppable = True
-        self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._asleep = Lock()
         """Held while nothing has come since the last look."""
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
@@ -73,8 +82,8 @@ class Inbox:
         """Add an agent's event; callable from any thread."""
         self._put(Report(host, message, received))
 
-    def observe(self, observation: Observation) -> None:
-        """Add the outcome of a command; callable from any thread."""
+    def observe(self, observation: Observation | Outcome) -> None:
+        """Add what all controllers observe, or the outcome of a command of one; callable from any thread."""
         self._put(observation)
 
     def interrupt(self, number: int) -> None:
@@ -175,13 +184,13 @@ class Inbox:
                 return until()
         return True
 
-    def _put(self, item: Report | Observation | None) -> None:
+    def _put(self, item: Item | None) -> None:
         """Add an item and wake the waiting thread; may interrupt itself, in a signal's handler."""
         self._items.put(item)
         with suppress(RuntimeError):  # it is awake already
             self._asleep.release()
 
-    def _next(self, deadline: Deadline) -> Report | Observation | None:
+    def _next(self, deadline: Deadline) -> Item | None:
         """Return the next item; raise queue.Empty when none comes before the deadline.
 
         Not with the queue's own timeout: one that is over when the thread goes on, after a stop of

@@ -8,7 +8,6 @@ from typing import Any
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import CircuitRequestingJob, StepJob
-from testbed.plugins import kind
 from testbed.record.lease_rules import Resource
 from testbed.run.agent_reports import record
 from testbed.run.circuits import CircuitRequests, make_circuits
@@ -17,12 +16,12 @@ from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
-from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RunningJob
+from testbed.run.start_controllers import start_controllers
 from testbed.run.trial import Trial
 from testbed.run.twin_settings import TwinSettings
 from testbed.schema import Arm, Experiment
@@ -74,15 +73,17 @@ class JobLifecycle:
         self._apply_settings(arm)
         job = self._suitable_job(arm)
         job.prepare_spares(warm=standby(arm) == "warm")
-        executor, chooser = self._executor(arm, job), self._chooser(job)
-        predictor = self._predictor(arm)
-        trial = Trial(plan, arm.experiment, job, executor, predictor, self._context, chooser)
+        controllers = start_controllers(arm.experiment, job, self._context.log)
+        chooser, predictor = self._chooser(job), self._predictor(arm)
+        trial = Trial(plan, arm.experiment, job, controllers, predictor, self._context, chooser)
         trial.run()
         if not last:
             reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
             job.spares = tuple(host for host in self.hosts if host not in job.hosts)
-            # What a pause may have spoilt of the job's own measurements is measured anew.
-            if trial.failure or trial.pause or not job.job.endless:
+            # What a pause may have spoilt of the job's own measurements is measured anew, and
+            # circuits that were moved are made anew.
+            is_spoilt = trial.failure or trial.pause or controllers.moves_circuits
+            if is_spoilt or not job.job.endless:
                 end_ranks(self._context)
                 self._started_with = None
 
@@ -113,6 +114,7 @@ class JobLifecycle:
         job = RunningJob(
             *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
             *(placement.hosts, placement.spares, placement.fabric),
+            name=placement.name,
         )
         if placement.asked:
             job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
@@ -146,13 +148,6 @@ class JobLifecycle:
             self._context.log.append("health", "links", text=text)
 
     # --- what a trial has besides the job ---------------------------------------------------
-
-    def _executor(self, arm: Arm, job: RunningJob) -> PolicyExecutor | None:
-        spec = arm.experiment.policy
-        if spec is None:
-            return None
-        policy = kind("policies", spec.kind).load()(spec.options)
-        return PolicyExecutor(policy, job, self._context.log)
 
     def _chooser(self, job: RunningJob) -> CollectiveChooser | None:
         if not isinstance(job.job, StepJob) or job.job.chooses is None:

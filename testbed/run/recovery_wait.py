@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from testbed.analysis.fault_effect import Response
 from testbed.clock import Deadline, now
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.inbox import Inbox
-from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.response_tracker import ResponseTracker
@@ -30,7 +30,7 @@ class RecoveryWait:
     """Waits for events of the job of one trial, which may take `limit` seconds."""
 
     job: RunningJob
-    executor: PolicyExecutor | None
+    controllers: ControllerExecutor
     pace: StepPace
     inbox: Inbox
     limit: float
@@ -41,8 +41,7 @@ class RecoveryWait:
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
         of_programs = self.job.programs.failure if self.job.programs else ""
-        of_policy = self.executor.failure if self.executor else ""
-        return of_policy or of_programs or self.job.failure
+        return self.controllers.failure or of_programs or self.job.failure
 
     def _wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Wait until a condition holds, or the job has ended or cannot go on; tell whether so."""
@@ -66,27 +65,25 @@ class RecoveryWait:
         return self.broken
 
     def wait(self, plan: FaultPlan, responses: ResponseTracker, deadline: Deadline) -> str:
-        """Wait until the policy has repaired the job, or the job has continued without a repair."""
+        """Wait until a policy has repaired the job, or the job has continued without a repair."""
         shows_at = now() + (_EFFECT_LIMIT if plan.hold is None else 0.0)
 
         def is_over() -> bool:
-            return self._is_repaired or (now() >= shows_at and self._has_responded(responses))
+            if self.controllers.is_over:
+                return True
+            return now() >= shows_at and self._has_responded(responses)
 
         if not self._wait(is_over, deadline):
             return f"not recovered within {self.limit:g} s"
         if not self._has_responded(responses) and breaks(plan.kind):
             return self.broken or "the job ended before it made a step after the fault"
-        self.response = "recovered" if self._is_repaired else responses.response
+        self.response = "recovered" if self.controllers.is_over else responses.response
         return self.broken
-
-    @property
-    def _is_repaired(self) -> bool:
-        return self.executor is not None and self.executor.is_over
 
     def _has_responded(self, responses: ResponseTracker) -> bool:
         """Tell whether the job came back or never went; no repair may be under way."""
-        if self.executor and (self.executor.happened or self.executor.is_under_way):
-            return self.executor.is_over
+        if self.controllers.happened or self.controllers.is_under_way:
+            return self.controllers.is_over
         return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
@@ -103,9 +100,8 @@ class RecoveryWait:
 
     def wait_for_repair(self, deadline: Deadline) -> str:
         """Wait for a recovery in progress, since the next trial's policy cannot continue it."""
-        executor = self.executor
-        if executor is None:
-            return ""
-        if not self._wait(lambda: not executor.is_under_way, deadline):
+        if not self.controllers.recovers:
+            return self.controllers.failure
+        if not self._wait(lambda: not self.controllers.is_under_way, deadline):
             return "a recovery that began after the fault's own did not come to its end"
         return self.broken

@@ -74,6 +74,7 @@ class RunningJob:
     """What the ranks run, where that is ordinary programs."""
     requests: CircuitRequests | None = None
     """The circuits that the ranks ask for, where they do."""
+    name: str = "main"
 
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""

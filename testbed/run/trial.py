@@ -7,15 +7,16 @@ from typing import Any
 
 from testbed.analysis.steps import KINDS
 from testbed.clock import Deadline
+from testbed.control.controller import JobObserved
 from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.run.agent_reports import observation, record
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor
 from testbed.run.fault_injection import FarEndFaults, FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
-from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan, RunTrial
 from testbed.run.recovery_wait import RecoveryWait
@@ -35,7 +36,7 @@ class Trial:
     plan: RunTrial
     experiment: Experiment
     job: RunningJob
-    executor: PolicyExecutor | None
+    controllers: ControllerExecutor
     predictor: Predictor
     context: RunContext
     chooser: CollectiveChooser | None = None
@@ -56,18 +57,22 @@ class Trial:
         self._clocks = context.bench.clocks.known
         self._responses = ResponseTracker(len(job.hosts), self._clocks)
         self._limit = self.experiment.limits.trial
-        self._wait = RecoveryWait(job, self.executor, self._pace, self._inbox, self._limit)
+        self._wait = RecoveryWait(job, self.controllers, self._pace, self._inbox, self._limit)
 
     def run(self) -> None:
         """Run the trial and undo its fault; `failure` is then the job's error, if any."""
         with self._inbox.handled_by(self._handle):
-            self._run(Deadline.after(self._limit))
+            try:
+                self._run(Deadline.after(self._limit))
+            finally:
+                self.controllers.stop()
 
     def _run(self, deadline: Deadline) -> None:
         begun = self._log.append("trial.begin", self.plan.arm, generation=self.job.generation)
         self._measure_clocks()
         self._responses = ResponseTracker(len(self.job.hosts), self._clocks)
         self._responses.handle(begun)
+        self.controllers.begin()
         self._begin_far_end_faults(deadline)
         if self.plan.fault is None:
             self._note_prediction(None, 0.0)
@@ -82,6 +87,7 @@ class Trial:
         self._measure_clocks()
         if not self.failure:
             self.failure = self._wait.wait_for_repair(deadline)
+        self.controllers.end()
         has_receipt = self._injection is not None and bool(self._injection.receipt)
         self._note_end(have_struck and (self.plan.fault is None or has_receipt))
 
@@ -113,8 +119,7 @@ class Trial:
         injection = FaultInjection(plan, fault, victim, self.context, self._responses)
         # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
         self._injection = injection
-        if self.executor:
-            self.executor.await_fault()
+        self.controllers.await_fault()
         injection.inject(deadline.within(_FAULT_LIMIT))
         if plan.hold is not None:
             self._inbox.pause(deadline.within(plan.hold))
@@ -166,8 +171,8 @@ class Trial:
     def _handle(self, item: Any) -> None:
         if isinstance(item, Report):
             self._handle_report(item)
-        elif self.executor:
-            self.executor.observe(item)
+        else:
+            self.controllers.handle(item)
 
     def _handle_report(self, report: Report) -> None:
         rank = self.job.rank_of(report.host)
@@ -182,9 +187,9 @@ class Trial:
             self._pace.add_step(rank, report.said, report.received)
         if self._injection:
             self._injection.look_for_receipt(report, event, self._clocks)
-        if self.executor and seen is not None:
-            self.executor.observe(seen)
-        elif isinstance(seen, AgentLost) and rank is not None:
+        if seen is not None:
+            self.controllers.observe(JobObserved(self.job.name, seen))
+        if isinstance(seen, AgentLost) and rank is not None and not self.controllers.recovers:
             self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"
 
     def _measure_clocks(self) -> None:

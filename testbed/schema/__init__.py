@@ -10,6 +10,7 @@ pydantic and PyYAML.
 from testbed.schema.circuits import CircuitList as CircuitList
 from testbed.schema.condition import Condition as Condition
 from testbed.schema.condition import Statistic as Statistic
+from testbed.schema.controllers import ControllerSpec as ControllerSpec
 from testbed.schema.exclusions import avoided as avoided
 from testbed.schema.exclusions import check_quarantine as check_quarantine
 from testbed.schema.experiment import MAX_TRIALS as MAX_TRIALS

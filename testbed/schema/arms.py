@@ -26,8 +26,9 @@ MAX_ARM_VALUES = 5_000_000
 ArmKey = Annotated[
     str,
     spelling(
-        r"(faults|jobs|limits|needs|policy|lab\.switches|lab\.twin)(\..+)?",
-        "a key that an arm may set: faults, jobs, limits, needs, policy, lab.switches or lab.twin",
+        r"(faults|jobs|limits|needs|policy|controllers|lab\.switches|lab\.twin)(\..+)?",
+        "a key that an arm may set: faults, jobs, limits, needs, policy, controllers, lab.switches "
+        "or lab.twin",
     ),
 ]
 """The rest of the experiment is one for all arms; the rest of the lab is what stands there, and

@@ -13,6 +13,7 @@ from testbed.errors import FileError
 from testbed.schema.arm_names import arms_by_name
 from testbed.schema.arms import ONLY, ArmDraft, ArmKey, drafts
 from testbed.schema.condition import Condition, Statistic, Statistics
+from testbed.schema.controllers import Controller, ControllerSpec, Policy, controller_specs
 from testbed.schema.lab import Lab
 from testbed.schema.lab_overrides import check_changes
 from testbed.schema.override import Override
@@ -76,12 +77,6 @@ class Fault(PluginEntry):
     """The job it is aimed at; the only one when the file names none."""
     hold: Annotated[float | None, TIME] = None
     """How long it lasts; without it, until the end of the trial."""
-
-
-class Policy(PluginEntry):
-    """The recovery policy, which reacts to a failure."""
-
-    kind: str
 
 
 MAX_TRIALS = 10_000
@@ -150,6 +145,7 @@ class Experiment(Document):
     jobs: Annotated[Mapping[Name, Annotated[Job, PluginField("jobs")]], Field(min_length=1)]
     faults: tuple[Annotated[Fault, PluginField("faults")], ...] = ()
     policy: Annotated[Policy, PluginField("policies")] | None = None
+    controllers: tuple[Annotated[Controller, PluginField("controllers")], ...] = ()
     variants: Mapping[Name, Mapping[ArmKey, Any]] = {}
     """By name, the fields that each variant sets, by dotted key."""
     matrix: Mapping[ArmKey, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
@@ -178,17 +174,28 @@ class Experiment(Document):
 
     @classmethod
     def _read_one(cls, source: Source) -> Self:
-        """Return the experiment of a file without its arms; every fault names its job."""
+        """Return the experiment of a file without its arms; faults and controllers name jobs."""
         experiment = super().read(source)
         only = next(iter(experiment.jobs))
-        faults = [
-            fault.model_copy(update={"job": fault.job or only}) for fault in experiment.faults
-        ]
-        return experiment.model_copy(update={"faults": tuple(faults)})
+        named = {
+            key: tuple(one.model_copy(update={"job": one.job or only}) for one in entries)
+            for key, entries in experiment._of_a_job()
+        }
+        return experiment.model_copy(update=named)
 
     def arms(self) -> tuple[Arm, ...]:
         """Return the arms in the order of the file; the only one of an experiment is `only`."""
         return self._arms or (Arm(ONLY, self),)
+
+    def reacting(self) -> tuple[ControllerSpec, ...]:
+        """Return what reacts while the jobs run; a policy stands for one of each faulty job."""
+        faulty = dict.fromkeys(fault.job for fault in self.faults)
+        return controller_specs(self.policy, faulty or [*self.jobs][:1], self.controllers)
+
+    @property
+    def recovers(self) -> bool:
+        """Tell whether something replaces ranks that have failed."""
+        return any("membership" in spec.acts_on for spec in self.reacting())
 
     def all_checks(self) -> Iterator[Check]:
         """Return every check that the file states, with its arm."""
@@ -212,13 +219,19 @@ class Experiment(Document):
             for index, host in enumerate(job.hosts or ()):
                 if host in (job.hosts or ())[:index]:
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
-        for index, fault in enumerate(self.faults):
-            if not fault.job and len(self.jobs) > 1:
-                message = "the fault names no `job`, and the experiment has several"
-                yield Problem.unknown(("faults", index), message, "", self.jobs)
-            elif fault.job and fault.job not in self.jobs:
-                message = f"{fault.job!r} is not a job of this experiment"
-                yield Problem.unknown(("faults", index, "job"), message, fault.job, self.jobs)
+        for key, entries in self._of_a_job():
+            for index, one in enumerate(entries):
+                if not one.job and len(self.jobs) > 1:
+                    message = f"the {key[:-1]} names no `job`, and the experiment has several"
+                    yield Problem.unknown((key, index), message, "", self.jobs)
+                elif one.job and one.job not in self.jobs:
+                    message = f"{one.job!r} is not a job of this experiment"
+                    yield Problem.unknown((key, index, "job"), message, one.job, self.jobs)
+
+    def _of_a_job(self) -> Iterator[tuple[str, tuple[Fault | Controller, ...]]]:
+        """Yield the lists of entries that each name a job, by key."""
+        yield "faults", self.faults
+        yield "controllers", self.controllers
 
     def _check_problems(self) -> Iterator[Problem]:
         arms, names = [arm.name for arm in self.arms()], self.arm_names()

@@ -1,4 +1,4 @@
-"""Entries of a file that refer to a plug-in: a driver, a job, a fault, a policy.
+"""Entries of a file that refer to a plug-in: a driver, a job, a fault, a policy, a controller.
 
 Such an entry names its kind under one key (`kind`, `driver`). The keys that every entry of its
 sort has are fields of a model here; all others belong to the options dataclass of the kind.

@@ -1,4 +1,4 @@
-"""The tables of installed drivers, faults, jobs and policies in docs/plugins.md.
+"""The tables of installed drivers, faults, jobs and controllers in docs/plugins.md.
 
 Run it to write the page: `.venv/bin/python tests/docs/plugin_tables.py`.
 """
@@ -12,7 +12,7 @@ from testbed.plugins import Kind, kinds
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
 _INTRODUCTION = """\
-# Drivers, faults, jobs and policies
+# Drivers, faults, jobs and controllers
 
 Generated from the registry of plug-ins by `tests/docs/plugin_tables.py`; `testbed list drivers` and
 its siblings print the same. Their keys are in [file-formats.md](file-formats.md), what each driver
@@ -34,7 +34,11 @@ def page() -> str:
             [(f"`{n}`", f"`{k.far_end}`", k.summary) for n, k in on_far_ends.items()],
         ),
         _section("Jobs", ("job", "what it runs"), _summaries(kinds("jobs"))),
-        _section("Policies", ("policy", "what it does"), _summaries(kinds("policies"))),
+        _section(
+            "Controllers",
+            ("controller", "as `policy`", "what it does"),
+            [(f"`{n}`", _as_policy(n), k.summary) for n, k in kinds("controllers").items()],
+        ),
     ]
     return "\n".join([_INTRODUCTION, *sections])
 
@@ -45,6 +49,10 @@ def _drivers(drivers: dict[str, Kind]) -> str:
         for name, kind in drivers.items()
     ]
     return _section("Drivers", ("driver", "role", "device", "reached by", "`bidi`"), rows)
+
+
+def _as_policy(name: str) -> str:
+    return "yes" if name in kinds("policies") else "no"
 
 
 def _both_ways(kind: Kind) -> str:

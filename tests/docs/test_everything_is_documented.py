@@ -41,7 +41,7 @@ def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
             assert getattr(parameter, "help", "x"), f"{name}: {parameter.name} has no help"
 
 
-@pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies"])
+@pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies", "controllers"])
 def test_every_kind_and_its_options_are_documented(group: str) -> None:
     pages = (DRIVERS if group == "drivers" else FORMATS, PLUGINS)
     options = FORMATS + DRIVERS if group == "drivers" else FORMATS

@@ -138,7 +138,7 @@ def _check_target(
             f"{fault.kind} needs a host that runs a rank, and {target} is not one",
             hint="write 'random', 'rank 0' or one of " + ", ".join(hosts),
         )
-    moves_on = placement.job.endless and experiment.policy is not None
+    moves_on = placement.job.endless and experiment.recovers
     if target.kind == "host" and moves_on and not is_only_trial:
         raise FileError(
             where,

@@ -159,7 +159,7 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     lacks = {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
     if not has_fault:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
-    elif spec.policy is None:
+    elif not spec.recovers:
         lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
         if fault is not None and _loses_a_rank(spec, fault):
             why = f"no policy replaces the rank of job {fault.job} that fails"

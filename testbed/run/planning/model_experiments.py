@@ -38,7 +38,7 @@ def _check_that_nothing_runs(arm: Arm) -> None:
     if job.hosts:
         message = "a model runs on no host, so it cannot have `hosts`"
         raise FileError(where("jobs", name, "hosts"), message, hint="remove `hosts`")
-    for key in ("faults", "policy"):
+    for key in ("faults", "policy", "controllers"):
         if getattr(experiment, key):
             message = f"a model has no hosts for {key} to act on"
             raise FileError(where(key), message, hint=f"remove `{key}`")

@@ -103,12 +103,17 @@ def _check_packet_ports(
             f"the hosts of job {name} are on several packet switches: {several}",
             hint="choose hosts on one packet switch",
         )
-    if experiment.policy is not None:
-        raise FileError(
-            experiment.source.where("policy", "kind"),
-            f"{experiment.policy.kind} re-points circuits, and a packet switch has none",
-            hint="remove the policy, or use a lab with a circuit switch",
-        )
+    why = "a packet switch has none"
+    _refuse_other_circuits(experiment, why, or_else=", or use a lab with a circuit switch")
+
+
+def _refuse_other_circuits(experiment: Experiment, why: str, or_else: str = "") -> None:
+    """Refuse controllers that act on circuits."""
+    for spec in experiment.reacting():
+        if "circuits" in spec.acts_on:
+            where = experiment.source.where(*spec.steps, "kind")
+            message = f"{spec.kind} re-points circuits, and {why}"
+            raise FileError(where, message, hint=f"remove {spec.kind}{or_else}")
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:
@@ -198,12 +203,7 @@ def _asked(
     experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: CircuitRequestingJob
 ) -> tuple[Matching, ...]:
     """Return the circuits that a job's ranks will ask for, having checked that all can be made."""
-    if experiment.policy is not None:
-        raise FileError(
-            experiment.source.where("policy", "kind"),
-            f"{experiment.policy.kind} re-points circuits, and so do the ranks of job {name}",
-            hint="remove the policy",
-        )
+    _refuse_other_circuits(experiment, f"so do the ranks of job {name}")
     ports, wiring = lab.ports(), lab.wiring()
     try:
         asked = tuple(between_ranks(joints, ranks, ports) for joints in job.circuits)

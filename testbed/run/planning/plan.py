@@ -46,7 +46,7 @@ class Plan:
     steps: tuple[Step, ...]
     avoided: tuple[Avoided, ...] = ()
     fences: tuple[Fences, ...] = ()
-    """Empty without a policy, which alone fences hosts."""
+    """Empty where nothing recovers jobs, which alone fences hosts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; each step names its kind."""

@@ -10,6 +10,7 @@ from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
 from testbed.run.planning import steps
+from testbed.run.planning.controllers import check_controllers, check_scopes
 from testbed.run.planning.fault_plans import far_end_faults, job_fault
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.metric_checks import check_metrics
@@ -33,12 +34,14 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
             steps.RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count)
         )
         return Plan(experiment.experiment, lab.lab, seed, trials)
+    check_scopes(experiment)
     placed = [(arm, place(arm.experiment, lab)) for arm in arms]
     first = placed[0][1]
     for arm, placement in placed:
         check_hosts(experiment, arm, placement, first)
         check_lab_changes(arm, lab)
         check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
+        check_controllers(arm.experiment, lab, placement)
         command_lines(arm.experiment, lab, placement)
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
@@ -54,8 +57,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         *_trials(placed, lab, random.Random(seed), count),
         steps.Restore(experiment.keep),
     )
-    has_policy = any(arm.experiment.policy for arm in arms)
-    fenced = _fences(lab, first.used) if has_policy else ()
+    fenced = _fences(lab, first.used) if any(arm.experiment.recovers for arm in arms) else ()
     return Plan(experiment.experiment, lab.lab, seed, planned, _avoided(lab), fenced)
 
 

@@ -81,15 +81,16 @@ def settings(
 
 def heartbeat(arm: Arm) -> float:
     """Return the heartbeat limit of a rank, by the arm's policy or by default."""
-    limit: float = _policy_option(arm, "heartbeat", HEARTBEAT)
+    limit: float = _option(arm, "heartbeat", HEARTBEAT)
     return limit
 
 
 def standby(arm: Arm) -> str:
     """Return the standby mode of spares in the arm's policy, `cold` by default."""
-    return str(_policy_option(arm, "standby", "cold"))
+    return str(_option(arm, "standby", "cold"))
 
 
-def _policy_option(arm: Arm, name: str, default: Any) -> Any:
-    policy = arm.experiment.policy
-    return getattr(policy and policy.options, name, default)
+def _option(arm: Arm, name: str, default: Any) -> Any:
+    """Return an option of the first controller of an arm that has it."""
+    options = [spec.options for spec in arm.experiment.reacting()]
+    return next((getattr(one, name) for one in options if hasattr(one, name)), default)

@@ -18,8 +18,9 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
+from testbed.control.descriptors import RotateOptions, RotateSlot
 from testbed.control.protocol import StepDone
-from testbed.control.rotate import ATTEMPTS, Rotate, TimeSlot
+from testbed.control.rotate import ATTEMPTS, Rotate, TimeSlot, TopologySlots, rotate
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.fibre_plant import circuits_of_links
 from testbed.fabric.topologies import AllToAll
@@ -226,3 +227,36 @@ def test_time_slots_with_ranks_or_ports_that_the_job_lacks_are_refused():
     no_ports = replace(JOB, ports=((HostPort("h0", "p0"),), (), (), ()))
     with pytest.raises(ValueError, match="has 0 fabric ports, and no port 0"):
         Rotate("main", [TimeSlot(MATCHINGS[0], 1)]).begin(View(0.0, {"main": no_ports}))
+
+
+# --- tables as files write them ----------------------------------------------------------------
+
+
+def test_every_matching_of_a_topology_has_a_slot_of_its_own():
+    rotate = Rotate("main", [TopologySlots(AllToAll(), 2.0), TimeSlot(frozenset(), 1.0)], "seconds")
+    view = View(0.0, {"main": JOB})
+    assert rotate.circuits(view) == (*CIRCUITS, frozenset())
+    assert [slot.hold for slot in rotate.begin(view).table] == [2.0, 2.0, 2.0, 1.0]
+
+
+def test_topologies_use_no_more_ports_than_every_rank_has():
+    ports = (*job_of(["h0", "h1", "h2"], per_host=2).ports, JOB.ports[3])
+    rotate = Rotate("main", [TopologySlots(AllToAll(), 1)])
+    assert rotate.circuits(View(0.0, {"main": replace(JOB, ports=ports)})) == tuple(CIRCUITS)
+
+
+def test_a_table_of_a_file_is_by_steps_or_by_seconds():
+    view = View(7.0, {"main": job_of(["h0", "h1", "h2"], per_host=2)})
+    ring, pair = RotateSlot(topology="ring", steps=5), RotateSlot(links=((0, 2),), steps=1)
+    by_steps = rotate(RotateOptions((ring, pair)), "main")
+    assert [len(one) for one in by_steps.circuits(view)] == [3, 1]
+    state, _ = by_steps.step(by_steps.begin(view), 7.0, TimerExpired())
+    assert by_steps.wake_at(state) is None
+    assert [slot.hold for slot in state.table] == [5.0, 1.0]
+    slots = RotateSlot(topology="ring", hold=0.5), RotateSlot(links=(), hold=0.25)
+    by_seconds = rotate(RotateOptions(slots), "main")
+    assert by_seconds.circuits(view)[1] == frozenset()
+    state = by_seconds.begin(view)
+    state, (change,) = by_seconds.step(state, 7.0, TimerExpired())
+    state, _ = by_seconds.step(state, 7.1, CircuitsChanged())
+    assert (len(change.add), by_seconds.wake_at(state)) == (3, 7.5)

@@ -85,7 +85,7 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
         (
             "rack.yaml",
             [("jobs:", "policy: {kind: splice}\njobs:")],
-            "splice re-points circuits, and so do the ranks of job main; remove the policy",
+            "splice re-points circuits, and so do the ranks of job main; remove splice",
         ),
         (
             "packet-rack.yaml",

@@ -26,9 +26,9 @@ from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
-from testbed.run.job_commands import PolicyExecutor
 from testbed.run.running_job import RankProcess, RunningJob
 from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
+from tests.unit.run.policies_at_work import of_job, policy_at_work
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""
@@ -68,8 +68,8 @@ class Course:
         self.job.generation = 1
         self.job.processes = {host: RankProcess("127.0.0.1", 1) for host in HOSTS}
         policy = Splice(SpliceOptions(probe=PROBE))
-        self.executor = PolicyExecutor(policy, self.job, log)
-        self.inbox.handler = self.executor.observe
+        self.executor = policy_at_work(policy, self.job, log)
+        self.inbox.handler = self.executor.handle
         self.is_lost = False
         self.fenced, self.sabotaged = set(), False
         self.suspects = set()
@@ -175,7 +175,7 @@ class Course:
         if any(isinstance(observation, CarrierLost) for observation in observations):
             self.suspects |= {*self.job.hosts}
         for observation in observations:
-            self.inbox.observe(observation)
+            self.inbox.observe(of_job(observation))
 
     def settle(self):
         """Let all that was told, and all that follows from it, come to its end."""

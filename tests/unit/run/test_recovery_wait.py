@@ -4,16 +4,18 @@ import pytest
 
 from testbed.analysis.clocks import Clocks
 from testbed.clock import Deadline, now
+from testbed.control.controller import View
 from testbed.control.descriptors import SpliceOptions
 from testbed.control.protocol import RankEnded
 from testbed.control.splice import Splice
 from testbed.events import Event
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.inbox import Report
-from testbed.run.job_commands import PolicyExecutor
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.step_pace import StepPace
+from tests.unit.run.policies_at_work import of_job, policy_at_work
 
 LONG = 300.0
 """Seconds that no test takes, and a trial may."""
@@ -22,10 +24,10 @@ LONG = 300.0
 class Course:
     """The course of one trial of two ranks, told event by event; hosts share the log's clock."""
 
-    def __init__(self, job, inbox, executor, kind="rank-freeze", hold=0.1):
+    def __init__(self, job, inbox, controllers, kind="rank-freeze", hold=0.1):
         self.inbox = inbox
         self.pace = StepPace(2)
-        self.recovery_wait = RecoveryWait(job, executor, self.pace, inbox, 60.0)
+        self.recovery_wait = RecoveryWait(job, controllers, self.pace, inbox, 60.0)
         offsets = [self.event(0.0, "clock.offset", h, ahead=0.0, bound=0.0) for h in ("h0", "h1")]
         self.responses = ResponseTracker(2, Clocks(offsets))
         self.plan = FaultPlan(kind, 0, 8, 0.5, hold)
@@ -60,9 +62,15 @@ class Course:
 
 
 @pytest.fixture
-def spliced(bench, job, inbox, log):
+def spliced(bench, job, log):
     bench.open_fabric(())
-    return PolicyExecutor(Splice(SpliceOptions()), job, log)
+    return policy_at_work(Splice(SpliceOptions()), job, log)
+
+
+@pytest.fixture
+def nothing(inbox, log):
+    """Return what reacts where no controller is named."""
+    return ControllerExecutor({}, View(0.0, {}), inbox, log, {}, {})
 
 
 @pytest.mark.parametrize("kind", ["step", "sample"])
@@ -77,16 +85,16 @@ def test_a_trial_without_repair_is_over_with_the_first_complete_step(job, inbox,
     assert course.recovery_wait.response == "ridden out"
 
 
-def test_steps_before_the_undo_do_not_end_the_trial(job, inbox):
-    course = Course(job, inbox, None, hold=3.0)
+def test_steps_before_the_undo_do_not_end_the_trial(job, inbox, nothing):
+    course = Course(job, inbox, nothing, hold=3.0)
     course.steps(1.0, range(25))
     course.fault(3.45)
     course.steps(3.5, range(25, 50))
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_permanent_fault_is_observed_for_some_steps_before_it_counts_as_ridden_out(job, inbox):
-    course = Course(job, inbox, None, kind="attenuate", hold=None)
+def test_a_permanent_fault_is_observed_for_some_steps_before_it_counts_as_ridden_out(job, inbox, nothing):
+    course = Course(job, inbox, nothing, kind="attenuate", hold=None)
     course.steps(1.0, range(25))
     course.fault(3.45)
     course.steps(3.5, range(25, 40))
@@ -106,7 +114,7 @@ def test_a_trial_waits_for_a_recovery_in_progress(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)
-    spliced.observe(RankEnded(0, -9))
+    spliced.observe(of_job(RankEnded(0, -9)))
     course.steps(3.5, range(25, 28))
     assert course.wait(0.1) == "not recovered within 60 s"
 
@@ -122,9 +130,9 @@ def test_a_trial_with_too_few_steps_before_the_fault_does_not_wait_for_throughpu
     assert course.recovery_wait.response == "not known"
 
 
-def test_a_trial_waits_at_most_a_hundred_steps_for_the_throughput_after_a_recovery(job, inbox):
+def test_a_trial_waits_at_most_a_hundred_steps_for_the_throughput_after_a_recovery(job, inbox, nothing):
     """Steps of the baseline do not count: where it was long, nothing would be waited for."""
-    course = Course(job, inbox, None)
+    course = Course(job, inbox, nothing)
     course.steps(1.0, range(200))
     course.steps(25.0, [200])  # the one that was stalled
     job.generation = 1

@@ -1,0 +1,52 @@
+"""Carry out the changes of circuits that controllers command while a job goes on."""
+
+from __future__ import annotations
+
+from testbed.bench.bench import Bench
+from testbed.bench.fabric import Fabric
+from testbed.clock import Deadline
+from testbed.control.controller import ChangeCircuits, ChangeFailed, CircuitsChanged
+from testbed.errors import UnsafeError
+from testbed.fabric.circuits import Matching
+from testbed.run.active_controller import ActiveController
+from testbed.run.controllers import Handlers
+from testbed.run.inbox import Inbox
+
+_CHANGE_LIMIT = 10.0
+
+
+class CircuitCommands:
+    """What carries out changes of circuits on one bench.
+
+    A change is made when the switches read it back. Links are not asked for the identities of
+    their ends, as in a recovery: time slots would not wait for that, and jobs verify values.
+    """
+
+    def __init__(self, bench: Bench, inbox: Inbox) -> None:
+        self._bench = bench
+        self._inbox = inbox
+
+    @property
+    def handlers(self) -> Handlers:
+        """Return what carries out each type of command."""
+        return {ChangeCircuits: self._change}
+
+    def _change(self, command: ChangeCircuits, sender: ActiveController) -> None:
+        sender.in_worker(lambda: self._changed(command, sender.name), ChangeFailed)
+
+    def _changed(self, command: ChangeCircuits, cause: str) -> CircuitsChanged:
+        """Make a change; one that could not be rolled back ends the run, besides being failed."""
+        deadline = Deadline.after(_CHANGE_LIMIT)
+        try:
+            change_circuits(self._bench.fabric, cause, command.remove, command.add, deadline)
+        except UnsafeError as error:
+            self._inbox.stop(error)
+            raise
+        return CircuitsChanged()
+
+
+def change_circuits(
+    fabric: Fabric, cause: str, remove: Matching, add: Matching, deadline: Deadline
+) -> None:
+    """Remove some circuits of the job and add others, all or nothing; raise as `Fabric.change`."""
+    fabric.change((fabric.circuits - remove) | add, cause, deadline)

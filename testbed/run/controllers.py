@@ -1,0 +1,181 @@
+"""The controllers of one trial: who observes what, and what carries out what they command.
+
+All that is observed is handed to every controller in the order of the inbox, the outcome of a
+command only to the controller that gave it. A command is carried out by the handler of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from testbed.clock import Deadline
+from testbed.control import protocol
+from testbed.control.controller import (
+    Command,
+    CommandJob,
+    Controller,
+    Fail,
+    Observation,
+    RecoveryController,
+    View,
+)
+from testbed.errors import TestbedError
+from testbed.record.log import EventLog
+from testbed.run.active_controller import ActiveController
+from testbed.run.inbox import Inbox, Outcome
+
+Handler = Callable[[Any, ActiveController], None]
+"""Carries out a command of one type for the controller that gave it. It does not block."""
+
+Handlers = Mapping[type, Handler]
+
+_END_LIMIT = 10.0
+"""Seconds that commands under way at the end of a trial may still take."""
+
+
+class ControllerExecutor:
+    """The controllers of one trial, by name.
+
+    `handlers` carry out what they command, `of_jobs` what they command to each job. What a recovery
+    policy decides is kept here, for the trial waits for it: a recovery that `happened`, and the
+    `failure` for which a controller cannot go on.
+    """
+
+    def __init__(
+        self,
+        controllers: Mapping[str, Controller],
+        view: View,
+        inbox: Inbox,
+        log: EventLog,
+        handlers: Handlers,
+        of_jobs: Mapping[str, Handlers],
+    ) -> None:
+        """Let every controller begin; raise ValueError for one that does not fit the view."""
+        own: Handlers = {protocol.Decide: self._decide, protocol.GiveUp: self._give_up}
+        self._handlers: Handlers = {**handlers, Fail: self._fail}
+        self._of_jobs = {job: {**known, **own} for job, known in of_jobs.items()}
+        self._inbox, self._log = inbox, log
+        self._controllers = [
+            ActiveController(name, controller, _seen_by(controller, view), inbox)
+            for name, controller in controllers.items()
+        ]
+        self._recovering = [
+            (one, one.controller)
+            for one in self._controllers
+            if isinstance(one.controller, RecoveryController)
+        ]
+        self.moves_circuits = any(map(_moves_circuits, controllers.values()))
+        """A controller moves the circuits of a job that goes on meanwhile."""
+        self.happened = False
+        """A recovery was begun."""
+        self.failure = ""
+        """Why a controller cannot go on."""
+
+    # --- the course of a trial --------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Set the first timers."""
+        for one in self._controllers:
+            one.set_timer()
+
+    def await_fault(self) -> None:
+        """Make only recoveries that begin from now on count; earlier ones were false alarms."""
+        self.happened = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether a recovery is in progress, after a fault or a false alarm."""
+        return any(controller.is_recovering(one.state) for one, controller in self._recovering)
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether a recovery has begun and ended, successfully or not."""
+        return self.happened and not self.is_under_way
+
+    @property
+    def recovers(self) -> bool:
+        """Tell whether a controller recovers jobs."""
+        return bool(self._recovering)
+
+    def stop(self) -> None:
+        """Stop all timers. Safe to call twice."""
+        for one in self._controllers:
+            one.stop_timer()
+
+    def end(self) -> None:
+        """Let the controllers observe nothing more, and wait for commands that are under way."""
+        self.stop()
+        stopped, self._controllers = self._controllers, []
+        work = [(one.name, future) for one in stopped for future in list(one.work)]
+        self._inbox.wait(lambda: all(one.done() for _, one in work), Deadline.after(_END_LIMIT))
+        for name in sorted({name for name, future in work if not future.done()}):
+            text = "a command is still under way after the end of its trial"
+            self._log.append("note", name, text=text)
+
+    # --- observations -----------------------------------------------------------------------
+
+    def handle(self, item: Observation | Outcome) -> None:
+        """Take what came through the inbox; what came of another trial's commands is dropped."""
+        if not isinstance(item, Outcome):
+            self.observe(item)
+            return
+        for one in self._controllers:
+            if one is item.recipient:
+                self._carry_out(one, one.take(item))
+
+    def observe(self, observation: Observation) -> None:
+        """Hand an observation to every controller, and carry out what they command."""
+        for one in self._controllers:
+            self._carry_out(one, one.step(observation))
+
+    # --- commands ---------------------------------------------------------------------------
+
+    def _carry_out(self, sender: ActiveController, commands: Collection[Command]) -> None:
+        for command in commands:
+            what, known, of = self._looked_up(command)
+            handler = known.get(type(what))
+            if handler is None:
+                raise TestbedError(
+                    f"controller {sender.name} gave the command {type(what).__name__}{of}, "
+                    "which nothing here carries out",
+                    hint=f"known: {', '.join(sorted(one.__name__ for one in known))}",
+                )
+            handler(what, sender)
+
+    def _looked_up(self, command: Command) -> tuple[object, Handlers, str]:
+        """Return what is commanded, the handlers of such commands, and in words of what."""
+        if isinstance(command, CommandJob):
+            return command.what, self._of_jobs.get(command.job, {}), f" to job {command.job}"
+        return command, self._handlers, ""
+
+    def _decide(self, command: protocol.Decide, sender: ActiveController) -> None:
+        self.happened = True
+        self._log.append(
+            "recovery.decided",
+            command.victim,
+            because=command.because,
+            replacement=command.replacement,
+        )
+
+    def _give_up(self, command: protocol.GiveUp, sender: ActiveController) -> None:
+        self.happened, self.failure = True, command.reason
+        self._log.append("recovery.failed", reason=command.reason)
+
+    def _fail(self, command: Fail, sender: ActiveController) -> None:
+        self.failure = f"{sender.name}: {command.reason}"
+        self._log.append("note", sender.name, text=f"it cannot go on: {command.reason}")
+
+
+def _moves_circuits(controller: Controller) -> bool:
+    is_recovery = isinstance(controller, RecoveryController)
+    return not is_recovery and any(scope.of == "circuits" for scope in controller.scopes)
+
+
+def _seen_by(controller: Controller, view: View) -> View:
+    """Return the view of one controller: of the circuits, those of jobs whose it moves."""
+    jobs = {scope.job for scope in controller.scopes if scope.of == "circuits"}
+    hosts = {host for job in jobs & view.jobs.keys() for host in view.jobs[job].hosts}
+    mine = frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts))
+    return replace(view, circuits=mine)

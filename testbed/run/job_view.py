@@ -1,0 +1,29 @@
+"""What controllers see of a running job and of its lab."""
+
+from __future__ import annotations
+
+from testbed.clock import now
+from testbed.control.controller import JobView, View
+from testbed.fabric.fibre_plant import rank_ports
+from testbed.run.running_job import RunningJob
+
+
+def job_view(job: RunningJob, committed: int) -> JobView:
+    """Return a job as its ranks are now, with so many steps committed."""
+    hosts = job.bench.lab.hosts
+    ports = rank_ports(job.hosts, {host: hosts[host].ports_on("circuit") for host in job.hosts})
+    return JobView(job.hosts, ports, job.generation, committed - 1)
+
+
+def view_of(job: RunningJob) -> View:
+    """Return what the controllers of a trial begin with."""
+    lab = job.bench.lab
+    fences = {host: lab.fences(host) for host in lab.hosts}
+    return View(
+        now(),
+        {job.name: job_view(job, job.completed)},
+        job.spares,
+        lab.ports(),
+        fences,
+        job.bench.fabric.circuits,
+    )

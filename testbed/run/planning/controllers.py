@@ -1,0 +1,87 @@
+"""The controllers of an experiment: made from their options, and checked before a run. Pure."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from testbed.control.controller import (
+    CircuitPlanner,
+    Controller,
+    JobView,
+    PolicyController,
+    Scope,
+    View,
+    overlapping,
+)
+from testbed.errors import FileError
+from testbed.fabric.circuits import cross_connects
+from testbed.fabric.fibre_plant import rank_ports
+from testbed.plugins import kind
+from testbed.run.planning.fault_plans import job_fault
+from testbed.run.planning.placement import Placement
+from testbed.schema import ControllerSpec, Experiment, Lab
+
+
+def made_controllers(experiment: Experiment) -> dict[str, Controller]:
+    """Return what reacts in an experiment's trials, by name."""
+    return {spec.name: _made(spec) for spec in experiment.reacting()}
+
+
+def _made(spec: ControllerSpec) -> Controller:
+    make = kind("controllers", spec.kind).load()
+    if spec.is_policy:
+        return PolicyController(make(spec.options), spec.job)
+    controller: Controller = make(spec.options, spec.job)
+    return controller
+
+
+def check_scopes(experiment: Experiment) -> None:
+    """Refuse two controllers of one arm that act on the same thing: FileError at the second."""
+    for arm in experiment.arms():
+        for one, other in combinations(arm.experiment.reacting(), 2):
+            if found := overlapping({one.name: _scopes(one), other.name: _scopes(other)}):
+                where = arm.experiment.source.where(*other.steps, "kind")
+                raise FileError(where, found, hint="leave one of them out")
+
+
+def _scopes(spec: ControllerSpec) -> list[Scope]:
+    return [Scope(part, spec.job) for part in spec.acts_on]
+
+
+def check_controllers(experiment: Experiment, lab: Lab, placement: Placement) -> None:
+    """Refuse controllers that do not fit the job or the fibres: FileError at the controller."""
+    view = _planned_view(lab, placement)
+    for spec in experiment.reacting():
+        try:
+            controller = _made(spec)
+            controller.begin(view)
+            if isinstance(controller, CircuitPlanner):
+                for circuits in controller.circuits(view):
+                    cross_connects(circuits, lab.wiring())
+        except ValueError as error:
+            where = experiment.source.where(*spec.steps)
+            raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
+    _check_faults(experiment)
+
+
+def _planned_view(lab: Lab, placement: Placement) -> View:
+    """Return what controllers begin with, as far as it is known before a run."""
+    ports = lab.ports()
+    job = JobView(placement.hosts, rank_ports(placement.hosts, ports), step=-1)
+    fences = {host: lab.fences(host) for host in lab.hosts}
+    jobs = {placement.name: job}
+    return View(0.0, jobs, placement.spares, ports, fences, placement.circuits)
+
+
+def _check_faults(experiment: Experiment) -> None:
+    """Refuse a fault whose undo would bring back circuits that were moved meanwhile."""
+    fault = job_fault(experiment)
+    if fault is None or kind("faults", fault.kind).fault.hits != "circuit":
+        return
+    for spec in experiment.reacting():
+        if spec.acts_on == ("circuits",):
+            raise FileError(
+                experiment.source.where(*spec.steps, "kind"),
+                f"{spec.kind} moves circuits while {fault.kind} disconnects one of them",
+                hint="break something else",
+            )
