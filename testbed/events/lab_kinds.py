@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from testbed.events.kind import EventField, event_kind, flag, integer, items, mapping, number, text
 
-CIRCUITS = items("the circuits that the owner has then")
+_OWNER = text("whose circuits were to change", optional=True)
+_CIRCUITS = items("the circuits that all owners have then")
 
 LAB_KINDS = {
     "instrument.ready": event_kind(
@@ -39,7 +40,8 @@ LAB_KINDS = {
     ),
     "fabric.change": event_kind(
         "cross-connects were removed and added; when commanded, read back, verified",
-        circuits=CIRCUITS,
+        owner=_OWNER,
+        circuits=_CIRCUITS,
         removed=items("cross-connects that were removed"),
         added=items("cross-connects that were added"),
         disturbed=items("cross-connects that moved although nobody asked for it"),
@@ -50,7 +52,8 @@ LAB_KINDS = {
     ),
     "fabric.failed": event_kind(
         "a change failed; why, and whether all of it was rolled back",
-        circuits=CIRCUITS,
+        owner=_OWNER,
+        circuits=items("the circuits that all owners would have had"),
         reason=text("why, in words"),
         rolled_back=flag("whether all of it was rolled back"),
     ),

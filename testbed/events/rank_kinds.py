@@ -11,6 +11,8 @@ _BEGIN = number("s", "when it began, on the host's monotonic clock")
 _END = number("s", "when it was committed, on the host's monotonic clock")
 _VERIFIED = flag("whether the rank verified the values")
 _DELAYED = number("s", "how late the rank was made to come", optional=True)
+_PACED = number("s", "how long it waited to have computed as long as stated", optional=True)
+_OVERRUN = number("s", "how much longer than stated it computed", optional=True)
 _WAITS = mapping("how long the rank waited for each neighbour", "s", optional=True)
 
 RANK_KINDS = {
@@ -20,6 +22,7 @@ RANK_KINDS = {
         address=text("where it listens"),
         port=integer("the TCP port there"),
         second=items("address and TCP port on its other fabric port", optional=True),
+        local=items("address and TCP port for ranks of its own host", optional=True),
         state_bytes=integer("the size of its state", "B"),
     ),
     "rank.left": event_kind(
@@ -63,6 +66,8 @@ RANK_KINDS = {
         verified=_VERIFIED,
         bytes=integer("what it sent in the AllReduce", "B"),
         delayed=_DELAYED,
+        paced=_PACED,
+        overrun=_OVERRUN,
         waits=_WAITS,
         wire=integer("what its ports have sent since they are up", "B", nullable=True),
     ),
@@ -79,6 +84,8 @@ RANK_KINDS = {
         verified=_VERIFIED,
         bytes=integer("what it sent; null where a library does not say", "B", nullable=True),
         delayed=_DELAYED,
+        paced=_PACED,
+        overrun=_OVERRUN,
         waits=_WAITS,
         rounds=items("number, begin and end of each round", "s", optional=True),
         counted=items("bytes and frames that its ports sent meanwhile", optional=True),
