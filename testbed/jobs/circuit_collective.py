@@ -85,6 +85,7 @@ class CircuitCollective(Job):
                 },
                 "iterations": options.iterations,
                 "warmup": options.warmup,
+                "pace": options.pace,
                 "circuits": {
                     "circuits": [sorted(joints) for joints in self.circuits],
                     "tour": list(self._tour()),

@@ -55,6 +55,7 @@ class Collective(Job):
                 "through_library": options.executor != "sockets",
                 "iterations": options.iterations,
                 "warmup": options.warmup,
+                "pace": options.pace,
             },
         }
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives import algorithms as registry
 from testbed.collectives.algorithms import COMPARED, LIBRARIES, REFERENCE, Library
-from testbed.jobs.option_checks import check_counts, check_list, check_pairs, check_sizes
+from testbed.jobs.option_checks import (
+    check_counts,
+    check_list,
+    check_pace,
+    check_pairs,
+    check_sizes,
+)
 from testbed.plugins import Kind
-from testbed.units import Bytes
+from testbed.units import TIME, Bytes
 
 Algorithm = Literal[registry.Algorithm, Library]
 CircuitUse = Literal["auto", "re-point", "forward", "both"]
@@ -34,12 +40,16 @@ class CollectiveOptions:
     circuits: CircuitUse = "auto"
     """On a circuit switch, what to do where no circuit leads: re-point the switch between rounds,
     forward from rank to rank, both in turn, or whichever the model expects to be faster."""
+    pace: Annotated[float | None, TIME] = None
+    """How long each rank computes between two collectives, what is left of it spent waiting;
+    without it, as long as it takes."""
 
     def __post_init__(self) -> None:
         """Refuse what gives no sample, and ranks that an algorithm cannot serve."""
         for name, least in (("ranks", 2), ("iterations", 1), ("warmup", 0)):
             check_counts(self, name, least=least)
         check_sizes(self.sizes)
+        check_pace(self.pace)
         check_list("algorithms", self.algorithms)
         check_pairs(self.ranks, *self.algorithms)
         if self.straggler is not None and not 0 <= self.straggler < self.ranks:

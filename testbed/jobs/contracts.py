@@ -53,7 +53,7 @@ class StepJob(Protocol):
     ) -> Mapping[str, float]:
         """Return the predicted metrics; `late` maps late ranks to their delay in seconds.
 
-        `step` is the time of a step without a delay, in seconds.
+        `step` is the time of a step without a delay, in seconds; 0 where it is not known.
         """
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, REFERENCE, UNKNOWN, Algorithm
-from testbed.jobs.option_checks import check_counts, check_pairs, check_sizes
+from testbed.jobs.option_checks import check_counts, check_pace, check_pairs, check_sizes
 from testbed.plugins import Kind
-from testbed.units import BitRate, Bytes, Seconds
+from testbed.units import TIME, BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
 Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
@@ -45,6 +45,9 @@ class TrainOptions:
     batch: int = 3
     """Sequences per rank and step."""
     learning_rate: float = 1e-3
+    pace: Annotated[float | None, TIME] = None
+    """How long each rank computes between two sums, what is left of it spent waiting; without it,
+    as long as it takes."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not fit together."""
@@ -52,6 +55,7 @@ class TrainOptions:
         check_counts(self, "spares", least=0)
         if self.steps is not None:
             check_counts(self, "steps")
+        check_pace(self.pace)
         self._check_collective()
         if not (0 < self.learning_rate < math.inf):
             raise ValueError(
@@ -67,6 +71,11 @@ class TrainOptions:
         yield from ("step_time", "steps", "loss")
         yield from ("busbw", "wire_overhead") if self.ranks > 1 else ()
         yield from ("digest",) if self.steps is not None else ()
+
+    @property
+    def predicts_step_time(self) -> bool:
+        """Return whether the cost model knows what a step takes: what it computes is stated."""
+        return self.pace is not None and self.ranks > 1 and self.collective != "auto"
 
     def _check_collective(self) -> None:
         known = ALL_REDUCES.get(self.collective, UNKNOWN)
@@ -94,6 +103,9 @@ class AllReduceOptions:
     iterations: int = 20
     """Timed iterations of each size."""
     warmup: int = 5
+    pace: Annotated[float | None, TIME] = None
+    """How long each rank computes between two of them, what is left of it spent waiting; without
+    it, as long as it takes."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not consist of float32 values, and what gives no sample."""
@@ -101,6 +113,7 @@ class AllReduceOptions:
         check_counts(self, "iterations")
         check_counts(self, "spares", "warmup", least=0)
         check_sizes(self.sizes)
+        check_pace(self.pace)
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics that its trials measure without a fault."""

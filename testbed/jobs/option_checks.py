@@ -38,3 +38,9 @@ def check_pairs(ranks: int, *algorithms: str) -> None:
     for name in algorithms:
         if ranks % 2 and ALL_REDUCES.get(name, UNKNOWN).pairs_ranks:
             raise ValueError(f"{name} pairs its ranks, so their number must be even, not {ranks}")
+
+
+def check_pace(pace: float | None) -> None:
+    """Refuse a computation that takes no time."""
+    if pace is not None and pace <= 0:
+        raise ValueError("pace must be above 0; without it ranks compute as fast as they can")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from testbed.collectives.cost import Links
     from testbed.collectives.schedule import Schedule
 
-_MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
+_FOR_RANKS = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate", "pace")
 
 
 class Train(Job):
@@ -42,7 +42,7 @@ class Train(Job):
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, its batches, and the schedule unless the ranks use their own ring."""
-        told = {key: getattr(self._options, key) for key in _MODEL}
+        told = {key: getattr(self._options, key) for key in _FOR_RANKS}
         if not self._is_built_in:
             from testbed.collectives.schedule import to_json
 
@@ -56,18 +56,23 @@ class Train(Job):
     def predict_steps(
         self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
     ) -> dict[str, float]:
-        """Return the predicted step time while some ranks are late.
+        """Return the predicted step times; nothing where the ranks choose their AllReduce.
 
-        A late rank delays the collective, except for the rounds that run without that rank
-        meanwhile. The effect of another AllReduce is predicted when it is chosen.
+        A step is its pace and its sum. A late rank delays the sum, except for the rounds that run
+        without that rank meanwhile. The effect of another AllReduce is predicted when it is chosen.
         """
-        if self.chooses is not None:
-            return {}
+        values, is_late = dict[str, float](), bool(late and step)
+        if self.chooses is not None or not (is_late or self._options.predicts_step_time):
+            return values
         from testbed.collectives.cost import cost
 
         size = self.gradient_bytes(state_bytes)
         on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
-        return {"straggling_step_time": step + held_up - on_time}
+        if self._options.predicts_step_time:
+            values["step_time"] = (self._options.pace or 0.0) + on_time
+        if is_late:
+            values["straggling_step_time"] = step + held_up - on_time
+        return values
 
 
 class AllReduce(Job):
@@ -88,5 +93,6 @@ class AllReduce(Job):
                 "sizes": list(options.sizes),
                 "iterations": options.iterations,
                 "warmup": options.warmup,
+                "pace": options.pace,
             },
         }

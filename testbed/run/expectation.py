@@ -112,7 +112,7 @@ class Predictor:
         links, values = self.links.cost, dict[str, float]()
         if isinstance(job.job, PredictableJob):
             values |= job.job.predict(links, late)
-        elif isinstance(job.job, StepJob) and late and step:
+        elif isinstance(job.job, StepJob):
             values |= job.job.predict_steps(links, late, step, job.state_bytes)
         terms = {"alpha": links.alpha, "beta": links.beta}
         if changes := self.links.changes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from ..communication.control import Control
-from ..communication.rank_schedule import ScheduleRecord
 from ..communication.ring import Ring
 from ..errors import Corrupt
+from .pace import Pace
 from .state import Numbers, State
 
 PERIOD = 1021
@@ -21,11 +21,15 @@ BLOCK = 64 * PERIOD
 
 @dataclass(frozen=True)
 class Options:
-    """The options: `sizes` in bytes, each run `iterations` times after a warm-up."""
+    """The options: `sizes` in bytes, each run `iterations` times after a warm-up.
+
+    `pace` is the seconds that each rank computes between two of these.
+    """
 
     sizes: Sequence[int]
     iterations: int = 20
     warmup: int = 5
+    pace: Optional[float] = None
 
     def __post_init__(self) -> None:
         for size in self.sizes:
@@ -50,6 +54,7 @@ class Job:
         """Run from the next step on; a new ring and a new size warm up first."""
         options = self._options
         pattern = Pattern(0)
+        pace = Pace(options.pace, control, ring.generation)
         while True:
             step = self.state.step
             assert step is not None
@@ -61,36 +66,41 @@ class Job:
                 pattern = Pattern(size // 4)
                 for warmup in range(options.warmup):
                     _timed(ring, pattern, step + warmup)
-            begin, end, record = _timed(ring, pattern, step, control)
+                pace.restart()
+            facts = _timed(ring, pattern, step, control, pace)
             self.state.commit()
             control.emit(
                 "sample",
-                end,
+                facts["end"],
                 generation=ring.generation,
                 step=step,
                 size=size,
                 iteration=iteration,
-                begin=begin,
-                end=end,
+                **facts,
                 verified=True,
-                bytes=record.sent,
-                waits=record.waits,
             )
 
 
 def _timed(
-    ring: Ring, pattern: Pattern, step: int, control: Control | None = None
-) -> tuple[float, float, ScheduleRecord]:
+    ring: Ring,
+    pattern: Pattern,
+    step: int,
+    control: Control | None = None,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
     """Return when one AllReduce began and ended on this rank, and what it saw of it."""
     pattern.fill(ring.rank, step, ring.checkpoint)
+    paced = {} if pace is None else pace.wait()
     ring.barrier()
     if control is not None:
         control.delay_collective(ring.generation)
     begin = time.monotonic()
     record = ring.all_reduce(pattern.vector)
     end = time.monotonic()
+    if pace is not None:
+        pace.restart()
     pattern.verify(ring.ranks, step, ring.checkpoint)
-    return begin, end, record
+    return {"begin": begin, "end": end, "bytes": record.sent, "waits": record.waits, **paced}
 
 
 class Pattern:

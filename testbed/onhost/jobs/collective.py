@@ -19,6 +19,7 @@ from ..communication.group import Group
 from ..communication.rank_schedule import RankSchedule, ScheduleRecord
 from ..errors import Refused
 from .allreduce import Pattern
+from .pace import Pace
 from .state import Numbers, State
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Options:
     algorithm without a schedule is the AllReduce of the `library`. On a circuit switch a schedule
     is in stages, and `circuits` are the options of `CircuitGroup`. `choices` are the algorithms for
     which one of several schedules is chosen for each size.
+    `pace` is the seconds that each rank computes between two collectives.
     """
 
     sizes: Sequence[int]
@@ -46,6 +48,7 @@ class Options:
     warmup: int = 1
     circuits: Mapping[str, Any] | None = None
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    pace: Optional[float] = None
 
     @property
     def turns(self) -> list[str]:
@@ -127,6 +130,7 @@ class Job:
         self, runs: Mapping[str, Run], group: Group | CircuitGroup, control: Control
     ) -> None:
         chosen = self._chosen(control, group.generation)
+        pace = Pace(self._options.pace, control, group.generation)
         while True:
             step = self.state.step
             assert step is not None
@@ -138,9 +142,10 @@ class Job:
                 for number in range(self._options.warmup):
                     for name in self._options.turns:
                         run = runs[chosen(Turn(name, turn.size, 0))]
-                        self._run_once(run, turn.size, group, step + number, None)
-            timed = self._timed_changes(turn, group)
-            facts = self._run_once(runs[chosen(turn)], turn.size, group, step, control)
+                        self._run_once(run, turn.size, group, step + number)
+                pace.restart()
+            timed = self._timed_changes(turn, group, pace)
+            facts = self._run_once(runs[chosen(turn)], turn.size, group, step, control, pace)
             self.state.commit()
             control.emit(
                 "sample",
@@ -155,16 +160,18 @@ class Job:
                 verified=True,
             )
 
-    def _timed_changes(self, turn: Turn, group: Group | CircuitGroup) -> dict[str, Any]:
+    def _timed_changes(self, turn: Turn, group: Group | CircuitGroup, pace: Pace) -> dict[str, Any]:
         """Time a tour of changes at the start of each iteration; nothing without circuits.
 
         What a change takes varies with what else the machines do. The model has it from the same
-        minute as what it is compared with.
+        minute as what it is compared with. The computation begins after the tour.
         """
         first = (self._options.turns[0], self._options.sizes[0])
         if not isinstance(group, CircuitGroup) or (turn.algorithm, turn.size) != first:
             return {}
-        return {"changes": group.time_changes()}
+        changes = group.time_changes()
+        pace.restart()
+        return {"changes": changes}
 
     def _turn(self, step: int) -> Turn | None:
         """Return what a step runs; None after the last one."""
@@ -194,19 +201,23 @@ class Job:
         size: int,
         group: Group | CircuitGroup,
         step: int,
-        control: Control | None,
+        control: Control | None = None,
+        pace: Pace | None = None,
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._patterns[size]
         pattern.fill(group.rank, step, group.checkpoint)
         if run.library is not None:
             run.library.take(pattern.vector)
+        paced = {} if pace is None else pace.wait()
         before = group.connections.sent_on_wire(BYTES, FRAMES)
         group.barrier()
         delayed = 0.0 if control is None else control.delay_collective(group.generation)
         begin = time.monotonic()
         record = run.run(pattern.vector)
         end = time.monotonic()
+        if pace is not None:
+            pace.restart()
         if run.library is not None:
             run.library.give(pattern.vector)
         group.barrier()  # by then all that was sent for it has left
@@ -221,6 +232,7 @@ class Job:
             "waits": record.waits,
             "rounds": sorted([number, *times] for number, times in record.rounds.items()),
             "counted": counted,
+            **paced,
         }
 
 

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from ..communication.connections import BYTES
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.ring import Ring
+from ..frames import Message
 from .model import Model, Shape
 from .optimiser import Adam
+from .pace import Pace
 from .state import State
 from .text import batch
 from .verified_sum import GradientSum, VerifiedVector
@@ -33,7 +35,8 @@ class Options:
     """The options of the model and its batches; `batch` is sequences per rank and step.
 
     The defaults give 16.3 MiB of state and about 35 ms of compute per step on one core of 2024.
-    Without a `schedule`, as plain data, a ring sums the gradients.
+    Without a `schedule`, as plain data, a ring sums the gradients. `pace` is the seconds that each
+    rank computes between two sums.
     """
 
     dim: int = 192
@@ -44,6 +47,7 @@ class Options:
     batch: int = 3
     learning_rate: float = 1e-3
     schedule: Mapping[str, Any] | None = None
+    pace: Optional[float] = None
 
 
 class Job:
@@ -84,14 +88,17 @@ class Job:
         if given is not None or self._sum.vector.ranks != group.ranks:
             self._sum = GradientSum(self._values.size, group.ranks, given)
         first = self.state.step
+        pace = Pace(self._options.pace, control, group.generation)
         while True:
             step = self.state.step
             assert step is not None
             if control.ends_before(step):
                 return
-            self._step(step, group, control, whole=step == first)
+            self._step(step, group, control, pace, whole=step == first)
 
-    def _step(self, step: int, group: Ring | Group, control: Control, *, whole: bool) -> None:
+    def _step(
+        self, step: int, group: Ring | Group, control: Control, pace: Pace, *, whole: bool
+    ) -> None:
         """Make a step; verify the `whole` sum, or the part of it whose turn it is."""
         begin = time.monotonic()
         self._compute(step, group.rank, group.checkpoint)
@@ -99,14 +106,14 @@ class Job:
         if gradient_sum.schedule is not None:
             self._values[self._size] = choice["number"] if choice else 0
         gradient_sum.vector.fill(self._values, step, group.rank, whole=whole)
+        paced = pace.wait()
         delayed = control.delay_collective(group.generation)
         collective_begin = time.monotonic()
         record = gradient_sum.run(group)
         collective_end = time.monotonic()
+        pace.restart()
         gradient_sum.vector.verify(step, whole=whole)
-        if choice and self._is_agreed(choice["number"]):
-            size, number = self._values.size, choice["number"]
-            self._sum = GradientSum(size, group.ranks, choice["schedule"], number)
+        self._follow(choice)
         self.loss = self._update(step, gradient_sum.vector, group.checkpoint)
         digest = f"{zlib.crc32(self.state.draft[: self._size].data):08x}"
         self.state.commit()
@@ -128,14 +135,17 @@ class Job:
             delayed=delayed,
             waits=record.waits,
             wire=next(iter(group.connections.sent_on_wire(BYTES)), None),
+            **paced,
         )
 
-    def _is_agreed(self, number: int) -> bool:
-        """Tell whether all ranks have heard of a choice that is still to be followed."""
-        gradient_sum = self._sum
-        if gradient_sum.schedule is None or number == gradient_sum.choice:
-            return False
-        return gradient_sum.vector.value(self._size) == number * gradient_sum.vector.ranks
+    def _follow(self, choice: Message | None) -> None:
+        """Sum as a new choice says from the next step on, if all ranks have heard of it."""
+        vector = self._sum.vector
+        if choice is None or self._sum.schedule is None or choice["number"] == self._sum.choice:
+            return
+        number = choice["number"]
+        if vector.value(self._size) == number * vector.ranks:
+            self._sum = GradientSum(self._values.size, vector.ranks, choice["schedule"], number)
 
     def _compute(self, step: int, rank: int, checkpoint: Callable[[], None]) -> None:
         options = self._options

@@ -198,7 +198,8 @@ def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[
     by_job = [one for one in options if hasattr(one, "predicts")]
     if by_job:
         return frozenset() if breaks else frozenset(n for one in by_job for n in one.predicts())
-    return frozenset(PREDICTED if breaks else _OF_A_SUM if has_delay else ())
+    paced = ("step_time",) if any(getattr(o, "predicts_step_time", False) for o in options) else ()
+    return frozenset(PREDICTED if breaks else (*paced, *(_OF_A_SUM if has_delay else ())))
 
 
 def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:

@@ -59,6 +59,7 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
         ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
         ({"executor": "gloo", "algorithms": ("nccl",)}, "only one of the libraries gloo and nccl"),
         ({"straggler": 8}, "the straggler 8 is not a rank: the ranks are 0 to 7"),
+        ({"pace": 0.0}, "pace must be above 0"),
     ],
 )
 def test_impossible_collective_jobs_are_refused(changes, error):

@@ -107,6 +107,7 @@ def test_the_default_model_has_its_documented_state_size():
         ),
         ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
         ({"collective": "direct", "straggler": 2}, "straggler 2 is not a rank: the ranks are 0 to"),
+        ({"pace": 0.0}, "pace must be above 0"),
     ],
 )
 def test_impossible_models_are_refused(options, complaint):
@@ -124,6 +125,7 @@ def test_impossible_models_are_refused(options, complaint):
         ({"sizes": (4096, 8192, 4096)}, "4 KiB is listed twice"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"warmup": -1}, "warmup must be at least 0"),
+        ({"pace": 0.0}, "pace must be above 0"),
     ],
 )
 def test_a_job_without_samples_is_refused(options, complaint):
@@ -154,6 +156,17 @@ def test_the_cost_of_a_straggler_depends_on_the_overlapped_work():
     assert slower("stragglar", 0.3) == pytest.approx(0.0)
     hidden = 6 / 7 * reduced + 6e-3
     assert slower("stragglar", 1.0) == pytest.approx(1.0 - hidden)
+
+
+def test_a_paced_step_takes_its_pace_and_its_sum():
+    links, state = Links(1e-3, 8 / 100e6), 3 * (8 << 20)
+    job = Train(TrainOptions(ranks=4, pace=0.1))
+    summed = 6 * 1e-3 + 2 * 3 / 4 * (8 << 20) * links.beta
+    assert job.predict_steps(links, {}, 0.0, state) == {"step_time": pytest.approx(0.1 + summed)}
+    late = job.predict_steps(links, {3: 0.2}, 0.9, state)
+    assert late["straggling_step_time"] == pytest.approx(1.1)
+    assert not Train(TrainOptions(ranks=4)).predict_steps(links, {}, 0.9, state)
+    assert not Train(TrainOptions(ranks=1, pace=0.1)).predict_steps(links, {}, 0.9, state)
 
 
 def test_an_automatic_collective_begins_with_a_ring_of_fully_connected_ranks():
