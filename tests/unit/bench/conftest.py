@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.bench.agent_on_pipes import Agent
+from tests.unit.bench.private_host import Host
 
 
 @pytest.fixture
@@ -26,3 +27,22 @@ def agent(agents):
     agent = agents()
     agent.hello()
     return agent
+
+
+@pytest.fixture
+def host():
+    host = Host()
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def agent_of(host, agents):
+    """Start an agent on the host, greeted on behalf of a run."""
+
+    def start(run):
+        agent = agents(f"exec {host.enter} sh -c")
+        agent.leftovers = agent.hello(run=run, p0="eth1")["leftovers"]
+        return agent
+
+    return start

@@ -2,89 +2,24 @@
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 from concurrent.futures import wait
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from testbed.errors import HostError
 from testbed.onhost.agent import processes
-from tests.contract.private_spaces import can_be_private
 from tests.unit.bench.agent_on_pipes import watched
+from tests.unit.bench.private_host import is_possible
 
 PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
-PRIVATE = "unshare --user --map-root-user --net --mount sh -c"
-ROOT = Path(__file__).parents[3]
-FURNISH = (
-    "mount -t sysfs sysfs /sys && ip link add eth1 type veth peer name eth2 && ip link set lo up"
-    " && mount -t tmpfs tmpfs /run && mkdir /run/checkout"
-    f" && mount --rbind {shlex.quote(str(ROOT))} /run/checkout"
-    " && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm"
-)
-if ROOT.is_relative_to("/tmp"):
-    FURNISH += f" && mkdir -p {shlex.quote(str(ROOT))}"
-    FURNISH += f" && mount --rbind /run/checkout {shlex.quote(str(ROOT))}"
-
 
 pytestmark = pytest.mark.skipif(
-    not can_be_private([*PRIVATE.split(), FURNISH]),
+    not is_possible(),
     reason="this machine gives no user and network namespaces, or has no ip",
 )
-
-
-class Host:
-    """A host with one port and its own /run, that outlives its agents."""
-
-    def __init__(self):
-        self._keeper = subprocess.Popen(
-            [*PRIVATE.split(), f"{FURNISH} && echo up && exec cat"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self._keeper.stdout.readline() == b"up\n"
-        self.enter = f"nsenter --target {self._keeper.pid} --user --net --mount"
-        self.enter += " --preserve-credentials"
-
-    def run(self, *command):
-        done = subprocess.run([*self.enter.split(), *command], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def network(self):
-        """Return everything that an agent may change, as `ip` shows it."""
-        (link,) = json.loads(self.run("ip", "-j", "addr", "show", "dev", "eth1"))
-        addresses = [a["local"] for a in link["addr_info"] if a["family"] == "inet"]
-        routes = self.run("ip", "-4", "route", "show")
-        return addresses, "UP" in link["flags"], routes, self.run("ip", "neigh", "show")
-
-    def journals(self):
-        return self.run("sh", "-c", "ls /run /tmp /dev/shm | grep testbed-agents || true")
-
-    def close(self):
-        self._keeper.communicate()
-
-
-@pytest.fixture
-def host():
-    host = Host()
-    yield host
-    host.close()
-
-
-@pytest.fixture
-def agent_of(host, agents):
-    """Start an agent on the host, greeted on behalf of a run."""
-
-    def start(run):
-        agent = agents(f"exec {host.enter} sh -c")
-        agent.leftovers = agent.hello(run=run, p0="eth1")["leftovers"]
-        return agent
-
-    return start
 
 
 def set_up(agent, address="10.9.0.1/24"):
