@@ -91,6 +91,27 @@ RANK_KINDS = {
         counted=items("bytes and frames that its ports sent meanwhile", optional=True),
         changes=items("how long each change of circuits before it took", "s", optional=True),
     ),
+    "checkpoint": event_kind(
+        "a rank's state before a step is on the disk of its host",
+        **STAMP,
+        generation=_GENERATION,
+        step=integer("the step that comes next"),
+        bytes=integer("the size of the state", "B"),
+        seconds=number("s", "from when it was copied until it was durable"),
+    ),
+    "checkpoint.missed": event_kind(
+        "a rank's state was to be written to disk and was not",
+        **STAMP,
+        generation=_GENERATION,
+        step=integer("the step that comes next"),
+        why=text("the reason"),
+    ),
+    "checkpoints": event_kind(
+        "a rank has verified its checkpoints",
+        **STAMP,
+        steps=items("the steps that it could go on with, the last first"),
+        refused=items("why it could not with others"),
+    ),
     "symptom": event_kind(
         "a symptom of a failure was observed: carrier, heartbeat, exit, peer, channel",
         "what the report of its source has besides",

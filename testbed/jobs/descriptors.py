@@ -21,6 +21,20 @@ _MOST_RANKS = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """When ranks write their state to disk, while the job goes on."""
+
+    every: int
+    """Steps from one checkpoint to the next."""
+    keep: int = 2
+    """How many each rank keeps: where the newest is damaged, the one before it is used."""
+
+    def __post_init__(self) -> None:
+        """Refuse to write none."""
+        check_counts(self, "every", "keep")
+
+
+@dataclass(frozen=True, slots=True)
 class TrainOptions:
     """Data-parallel training of a small causal language model on bytes.
 
@@ -48,6 +62,8 @@ class TrainOptions:
     pace: Annotated[float | None, TIME] = None
     """How long each rank computes between two sums, what is left of it spent waiting; without it,
     as long as it takes."""
+    checkpoint: CheckpointOptions | None = None
+    """Without it nothing is written to disk."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not fit together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,21 @@ class Train(Job):
         return all_reduce(first, options.ranks, options.straggler)
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the model, its batches, and the schedule unless the ranks use their own ring."""
+        """Return the model, its batches, and the schedule unless the ranks use their own ring.
+
+        And beside these when to write checkpoints, which is no concern of the job itself.
+        """
         told = {key: getattr(self._options, key) for key in _FOR_RANKS}
         if not self._is_built_in:
             from testbed.collectives.schedule import to_json
 
             told["schedule"] = to_json(self._schedule)
-        return {"kind": "train", "options": told}
+        checkpoint = self._options.checkpoint
+        return {
+            "kind": "train",
+            "options": told,
+            **({"checkpoint": asdict(checkpoint)} if checkpoint else {}),
+        }
 
     def gradient_bytes(self, state_bytes: int) -> int:
         """Return a third of the state, which holds the parameters and both moments of Adam."""

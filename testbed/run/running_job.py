@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from secrets import token_hex
 from typing import Any
 
 from testbed.bench.bench import Bench
@@ -75,6 +76,8 @@ class RunningJob:
     requests: CircuitRequests | None = None
     """The circuits that the ranks ask for, where they do."""
     name: str = "main"
+    history: str = field(default_factory=partial(token_hex, 8))
+    """The course of the job from its first step on, whose checkpoints are no other's."""
 
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""
@@ -113,6 +116,7 @@ class RunningJob:
             "ranks": self.job.ranks,
             "token": self.bench.token,
             "seed": self.seed,
+            "history": self.history,
             "heartbeat": self.heartbeat,
             "to_next": self._port(host, ports[-1]),
             "from_previous": self._port(host, ports[0]),

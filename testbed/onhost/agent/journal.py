@@ -32,6 +32,7 @@ class HostJournal:
     def __init__(self, run: str, host: str) -> None:
         """Make the file; raise OSError when no place takes it."""
         me = os.getpid()
+        self.run, self.host = run, host
         self.mark = f"{run}/{host}/{me}-{start_time(me)}"
         self._open: dict[int, dict[str, Any]] = {}
         self._next = 0
@@ -181,7 +182,7 @@ def _places() -> list[Path]:
 
 
 def _files() -> list[Path]:
-    return [path for place in _places() if _is_ours(place) for path in place.glob("*.jsonl")]
+    return [path for place in _places() if is_ours(place) for path in place.glob("*.jsonl")]
 
 
 def _create(place: Path, header: dict[str, Any]) -> tuple[Path, int]:
@@ -192,7 +193,7 @@ def _create(place: Path, header: dict[str, Any]) -> tuple[Path, int]:
         try:
             place.mkdir(mode=0o700)
         except FileExistsError:
-            if not _is_ours(place):
+            if not is_ours(place):
                 raise
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -225,7 +226,7 @@ def _append(descriptor: int, entry: dict[str, Any]) -> None:
         raise
 
 
-def _is_ours(place: Path) -> bool:
+def is_ours(place: Path) -> bool:
     """Tell whether a directory is there and no other user could have written in it."""
     try:
         found = place.lstat()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..frames import Message
+from .checkpoints import Checkpoints
 from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of
 from .journal import HostJournal
 from .observer import ProcessObservers
@@ -34,6 +35,7 @@ class Ranks:
         self.journal = journal
         self._send = send
         journal.record("processes", mark=journal.mark)
+        self._checkpoints = Checkpoints(journal.run, journal.host)
         self._processes: dict[int, RankProcess] = {}
         self._last_check = time.monotonic()
         self._silence_limit = 0.0
@@ -59,6 +61,7 @@ class Ranks:
         if message["do"] == "configure":
             self._silence_limit = message["heartbeat"]
             rank.last_heard = time.monotonic() + grace
+            message = self._checkpoints.placed(slot, message)
         rank.send(message)
 
     def signal(self, slot: int, name: str, watched: str = "") -> dict[str, Any]:

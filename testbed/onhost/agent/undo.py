@@ -9,6 +9,7 @@ import signal
 import time
 from typing import Any, Callable
 
+from . import checkpoints
 from .cpu_limits import remove_cgroup
 from .journal import HostJournal, OrphanedJournal, orphaned_journals
 from .network import Change, await_others, revert
@@ -72,9 +73,12 @@ def undo(entry: dict[str, Any]) -> str:
 def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
     """Undo the changes of dead agents on this host; return their entries and what remains.
 
-    Without a `run` nothing is undone.
+    Without a `run` nothing is undone. Checkpoints of the same run and host stay.
     """
-    return [_finish(journal, act=bool(run)) for journal in orphaned_journals(run, host)]
+    return [
+        _finish(journal, act=bool(run), go_on=(journal.run, journal.host) == (run, host))
+        for journal in orphaned_journals(run, host)
+    ]
 
 
 def undo_journal(journal: HostJournal) -> list[str]:
@@ -85,6 +89,8 @@ def undo_journal(journal: HostJournal) -> list[str]:
             left.append(problem)
         else:
             journal.mark_undone(entry["id"])
+    if problem := checkpoints.remove(journal.run, journal.host):
+        left.append(problem)
     return left
 
 
@@ -108,12 +114,18 @@ def _undo_orphaned(entries: list[dict[str, Any]]) -> list[str]:
     return left
 
 
-def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
+def _finish(journal: OrphanedJournal, *, act: bool, go_on: bool) -> dict[str, Any]:
+    """Undo what an agent left; the checkpoints of a run that is to `go_on` are not left over."""
     entries = _in_order(journal.entries())
+    recorded = [entry["undo"] for entry in entries]
+    has_checkpoints = not go_on and checkpoints.exist(journal.run, journal.host)
+    if has_checkpoints:
+        recorded.append("checkpoints")
     left = _undo_orphaned(entries) if act else []
+    if act and has_checkpoints and (problem := checkpoints.remove(journal.run, journal.host)):
+        left.append(problem)
     if act and not left:
         journal.discard()
     else:
         journal.release()
-    recorded = [entry["undo"] for entry in entries]
     return {"run": journal.run, "host": journal.host, "recorded": recorded, "left": left}

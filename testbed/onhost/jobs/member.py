@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, Union
 
 from ..communication.circuits import CHANGES, CircuitGroup, FabricPorts
 from ..communication.connections import PeerConnections
@@ -20,7 +20,11 @@ from ..communication.ring import Ring
 from ..communication.sockets import Port, listen
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message
+from .checkpoints import Checkpoints
 from .state import State
+
+DISK = "disk"
+"""In place of the rank that a state is taken from: the checkpoint of the rank itself."""
 
 
 class Job(Protocol):
@@ -51,6 +55,10 @@ class Member:
         job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
         module = import_module(f".{job['kind']}", __package__)
         self._job: Job = module.Job(job["options"], seed, ranks)
+        self._checkpoints: Checkpoints | None = None
+        if "checkpoint" in job:
+            self._checkpoints = Checkpoints(configuration, self._job.state, control)
+            self._job.state.on_commit = self._checkpoints.offer
         self._from_previous = Port(**configuration["from_previous"])
         self._listener = listen(self._from_previous)
         self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
@@ -75,8 +83,22 @@ class Member:
                 self._join(command)
             elif verb == "leave":
                 self._leave(command["generation"])
+            elif verb == "checkpoints":
+                self._report_checkpoints(command["rank"])
             else:
-                self._control.emit("refused", do=verb, why="the rank knows no such command")
+                self._refuse(verb, "the rank knows no such command")
+
+    def _report_checkpoints(self, rank: int) -> None:
+        if self._checkpoints is None:
+            self._refuse("checkpoints", "the job writes no checkpoints")
+            return
+        try:
+            self._checkpoints.report(rank)
+        except Refused as error:
+            self._refuse("checkpoints", str(error))
+
+    def _refuse(self, verb: str, why: str) -> None:
+        self._control.emit("refused", do=verb, why=why)
 
     def _until_commanded(self) -> None:
         if self._control.has_command:
@@ -139,9 +161,9 @@ class Member:
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(
-        self, ring: Ring | Group | CircuitGroup, step: int, restore: Mapping[str, int]
+        self, ring: Ring | Group | CircuitGroup, step: int, restore: Mapping[str, Union[int, str]]
     ) -> None:
-        """Come to the state before `step`: by stepping back, or from the previous rank.
+        """Come to the state before `step`: by stepping back, from disk or from the previous rank.
 
         Only that rank can be the source: a ring has no other link to a new rank. It sends its state
         when it has come to the step itself.
@@ -149,21 +171,27 @@ class Member:
         begin = time.monotonic()
         state, size = self._job.state, 0
         source, previous = restore.get(str(ring.rank)), (ring.rank - 1) % ring.ranks
+        received_by = [rank for rank, sender in restore.items() if sender != DISK]
         if source is None:
             state.rewind(step)
-        elif isinstance(ring, Ring) and source == previous and len(restore) < ring.ranks:
+        elif source == DISK and self._checkpoints is not None:
+            size = self._checkpoints.restore(ring.rank, step)
+        elif isinstance(ring, Ring) and source == previous and len(received_by) < ring.ranks:
             received = state.incoming()
             size = len(received)
             ring.receive_state(received)
             state.adopt(step)
         else:
-            raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
+            place = DISK if source == DISK else f"rank {source}"
+            raise Refused(f"rank {ring.rank} cannot be restored from {place}")
         end = time.monotonic()
         self._control.emit(
             "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
         )
-        if isinstance(ring, Ring) and str((ring.rank + 1) % ring.ranks) in restore:
+        if isinstance(ring, Ring) and str((ring.rank + 1) % ring.ranks) in received_by:
             ring.send_state(state.outgoing())
+        if self._checkpoints is not None:
+            self._checkpoints.begin(ring.rank, ring.generation)
 
     def _report_end(self, generation: int) -> None:
         self._is_running = False

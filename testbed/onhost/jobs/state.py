@@ -8,6 +8,7 @@ takes that step back by swapping again.
 from __future__ import annotations
 
 import hashlib
+from typing import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ class State:
     def __init__(self, size: int) -> None:
         self._current, self._other = _Version(size), _Version(size)
         self._current.declare(0)
+        self.on_commit: Callable[[], None] = lambda: None
+        """Called after every commit."""
 
     @property
     def step(self) -> int | None:
@@ -62,6 +65,7 @@ class State:
         assert self.step is not None
         self._other.declare(self.step + 1)
         self._current, self._other = self._other, self._current
+        self.on_commit()
 
     def rewind(self, step: int) -> None:
         """Make `step` the next step, going back by at most one; raise Refused otherwise."""

@@ -14,6 +14,7 @@ FURNISH = (
     " && mount -t tmpfs tmpfs /run && mkdir /run/checkout"
     f" && mount --rbind {shlex.quote(str(ROOT))} /run/checkout"
     " && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm"
+    " && mount -t tmpfs tmpfs /var/tmp"
 )
 if ROOT.is_relative_to("/tmp"):
     FURNISH += f" && mkdir -p {shlex.quote(str(ROOT))}"
@@ -52,6 +53,11 @@ class Host:
 
     def journals(self):
         return self.run("sh", "-c", "ls /run /tmp /dev/shm | grep testbed-agents || true")
+
+    def checkpoints(self):
+        """Return the checkpoints that are there, by the run and the host in their paths."""
+        found = self.run("find", "/var/tmp", "-name", "*.checkpoint").split()
+        return {tuple(path.split("/")[4:6]) for path in found}
 
     def close(self):
         self._keeper.communicate()

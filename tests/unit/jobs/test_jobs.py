@@ -9,7 +9,7 @@ import pytest
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
 from testbed.jobs.contracts import StepJob
-from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
+from testbed.jobs.descriptors import AllReduceOptions, CheckpointOptions, TrainOptions
 from testbed.jobs.training import AllReduce, Train
 from testbed.plugins import kinds
 from testbed.schema import load_experiment
@@ -19,6 +19,7 @@ OPTIONS = {
     "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
 }
 FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
+BESIDE_THE_OPTIONS = {"checkpoint"}
 
 
 @pytest.fixture(params=OPTIONS)
@@ -41,7 +42,7 @@ def test_the_configuration_of_a_rank_is_plain_data_accepted_by_its_program(job):
 def test_no_option_is_lost_between_the_file_and_the_rank(job):
     told = job.for_rank()
     asked = {field.name for field in fields(OPTIONS[told["kind"]])}
-    assert told["options"].keys() == asked - FOR_THE_ORCHESTRATOR
+    assert told["options"].keys() == asked - FOR_THE_ORCHESTRATOR - BESIDE_THE_OPTIONS
     for name, value in told["options"].items():
         given = getattr(OPTIONS[told["kind"]], name)
         assert value == (list(given) if isinstance(given, tuple) else given)
@@ -69,6 +70,15 @@ def test_training_ends_with_its_last_step_if_one_is_set():
     assert (ends.last_step, ends.endless) == (29, False)
     lives_on = Train(TrainOptions(ranks=2))
     assert (lives_on.last_step, lives_on.endless) == (None, True)
+
+
+def test_ranks_are_told_when_to_write_checkpoints_beside_the_options_of_their_job():
+    job = Train(TrainOptions(ranks=2, checkpoint=CheckpointOptions(every=20)))
+    assert job.for_rank()["checkpoint"] == {"every": 20, "keep": 2}
+    assert "checkpoint" not in Train(TrainOptions(ranks=2)).for_rank()
+    for counts in ({"every": 0}, {"every": 1, "keep": 0}):
+        with pytest.raises(ValueError, match="must be at least 1, not 0"):
+            CheckpointOptions(**counts)
 
 
 def test_the_allreduce_job_ends_after_its_last_iteration():
@@ -141,6 +151,16 @@ def test_an_invalid_option_of_a_job_is_reported_at_its_place_in_the_file(tmp_pat
     )
     with pytest.raises(FileError, match=r"e\.yaml:5:9: jobs\.main: .*heads must be at least 1"):
         load_experiment("e.yaml")
+
+
+def test_pace_and_checkpoints_are_read_from_a_file(tmp_path):
+    path = tmp_path / "e.yaml"
+    path.write_text(
+        "experiment: e\nquestion: How?\nneeds: {hosts: 2}\n"
+        "jobs: {main: {kind: train, ranks: 2, pace: 100 ms, checkpoint: {every: 20, keep: 3}}}\n"
+    )
+    options = load_experiment(path).jobs["main"].options
+    assert (options.pace, options.checkpoint) == (0.1, CheckpointOptions(20, 3))
 
 
 def test_the_cost_of_a_straggler_depends_on_the_overlapped_work():

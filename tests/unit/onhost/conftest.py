@@ -14,8 +14,8 @@ def gang() -> Iterator[Callable[..., Gang]]:
     """Start and configure the processes of a job; they end with the test."""
     with ExitStack() as stack:
 
-        def begin(*arguments: Any) -> Gang:
-            started = Gang(*arguments)
+        def begin(*arguments: Any, **more: Any) -> Gang:
+            started = Gang(*arguments, **more)
             stack.callback(started.close)
             return started
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.onhost.communication.connections import NEXT, PREVIOUS, PeerConnections
@@ -124,10 +125,25 @@ class RankProcess:
 
 
 class Gang:
-    """The ranks of one job; `members` are those of the newest generation."""
+    """The ranks of one job; `members` are those of the newest generation.
 
-    def __init__(self, kind: str, options: Mapping[str, Any], ranks: int, seed: int = 7) -> None:
-        self.job = {"kind": kind, "options": dict(options)}
+    With a `directory` they write a checkpoint there before `every` so many steps.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        options: Mapping[str, Any],
+        ranks: int,
+        seed: int = 7,
+        directory: Path | None = None,
+        every: int = 1,
+    ) -> None:
+        self.job: dict[str, Any] = {"kind": kind, "options": dict(options)}
+        self._place: dict[str, Any] = {}
+        if directory is not None:
+            self.job["checkpoint"] = {"every": every, "keep": 3}
+            self._place = {"history": "a", "checkpoints": {"directory": str(directory)}}
         self.seed, self.ranks = seed, ranks
         self._stack = ExitStack()
         self.members = [self.start() for _ in range(ranks)]
@@ -154,6 +170,7 @@ class Gang:
             heartbeat=0.2,
             to_next=LOOPBACK,
             from_previous=LOOPBACK,
+            **self._place,
         )
         return member.hear("ready")
 
@@ -175,7 +192,7 @@ class Gang:
         self,
         generation: int,
         step: int = 0,
-        restore: Mapping[str, int] | None = None,
+        restore: Mapping[str, int | str] | None = None,
         probe: bool = False,
         absent: Sequence[int] = (),
     ) -> None:
