@@ -22,17 +22,23 @@ def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str,
 
     An iteration lasts from the last rank's entry, as every rank waits for all others, to the last
     rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size whose collectives
-    are shorter than the error of the hosts' clocks is left out.
+    are shorter than the error of the hosts' clocks is left out. In a mesh all groups along a dimension run
+    at once, of so many ranks as one of them has; one of a single rank has no bandwidth.
     """
     samples = [e for e in events if e.kind == "sample" and "algorithm" not in e.data]
     values: dict[str, float] = {}
-    for size, group in sorted(grouped(samples, lambda sample: sample.data["size"]).items()):
+    for (size, dimension), group in sorted(grouped(samples, _size_and_dimension).items()):
         times = [step.collective for step in finished_steps(group, clocks, ranks)]
         seconds = statistics.median(times) if times else 0.0
-        if seconds > 0:
+        in_group = len(group[0].data["members"]) if dimension else ranks
+        if seconds > 0 and not (dimension and in_group < 2):
             algbw = size * 8 / seconds
-            name = size_name(size)
+            name = size_name(size) + (f"_along_{dimension}" if dimension else "")
             values[f"time_{name}"] = seconds
             values[f"algbw_{name}"] = algbw
-            values[f"busbw_{name}"] = algbw * bus_factor(ranks)
+            values[f"busbw_{name}"] = algbw * bus_factor(in_group)
     return values
+
+
+def _size_and_dimension(sample: Event) -> tuple[int, str]:
+    return sample.data["size"], sample.data.get("dimension", "")

@@ -124,7 +124,7 @@ _BY_SIZE = {
 
 _OURS, _THEIRS = "|".join(ALL_REDUCES), "|".join(LIBRARIES)
 _SIZED = re.compile(
-    r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
+    r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place|_along_[a-z][a-z0-9]*)?"
     rf"|(total|exposed|busbw|sent|over_(?:{_THEIRS}))"
     rf"_(?:(?:{_OURS})(?:_repointed|_forwarded)?|{_THEIRS})"
     r"_[1-9][0-9]*(?:b|kib|mib|gib))"

@@ -38,7 +38,7 @@ class Step:
     choice: int = 0
     """The number of the choice that the AllReduce followed, 0 for none."""
     work: str = ""
-    """The algorithm and size of a timed collective; steps of training are all alike."""
+    """The algorithm or dimension, and the size, of a timed collective; training is all alike."""
 
 
 def rank_count(events: Iterable[Event]) -> int:
@@ -102,7 +102,8 @@ def _is_verified(report: Event) -> bool:
 def _work(report: Event) -> str:
     if report.kind == "step":
         return ""
-    return f"{report.data.get('algorithm', 'ring')} {report.data['size']}"
+    what = report.data.get("dimension") or report.data.get("algorithm", "ring")
+    return f"{what} {report.data['size']}"
 
 
 def _known(instants: Iterable[Instant | None]) -> list[Instant]:

@@ -48,7 +48,7 @@ RANK_KINDS = {
         **STAMP,
         generation=_GENERATION,
         step=integer("the step that comes next"),
-        bytes=integer("how much of its state it was sent", "B"),
+        bytes=integer("how much of its state it was sent, or read from disk", "B"),
         seconds=number("s", "how long that took"),
     ),
     "step": event_kind(
@@ -79,6 +79,8 @@ RANK_KINDS = {
         size=integer("the size of the message", "B"),
         iteration=integer("which one of this size, from 0"),
         algorithm=text("what ran it, where there are several", optional=True),
+        dimension=text("in a mesh, the dimension along which the groups run", optional=True),
+        members=items("in a mesh, the ranks of this rank's group", optional=True),
         begin=_BEGIN,
         end=_END,
         verified=_VERIFIED,
@@ -135,6 +137,7 @@ RANK_KINDS = {
         short_bytes=integer("the size of the short message", "B"),
         short_seconds=number("s", "how long it took until the answer, in the median"),
         credit=number("B", "what passed at once after a pause", optional=True),
+        dimensions=mapping("in a mesh, the same along each dimension", optional=True),
         changes=items("how long each change of circuits took", "s", optional=True),
     ),
     "circuits.asked": event_kind(

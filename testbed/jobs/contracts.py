@@ -27,7 +27,7 @@ class Job(Protocol):
     """It lives on from trial to trial; a job with an end starts anew in each."""
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the configuration of a rank: `kind`, the name of its program, and its `options`.
+        """Return the configuration of a rank: `kind`, the name of its program, and `options`.
 
         With `checkpoint`, a mapping of `every` and `keep`, its state is written to disk, too.
         """

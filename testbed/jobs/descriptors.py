@@ -9,7 +9,13 @@ from typing import Annotated, Literal
 
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, REFERENCE, UNKNOWN, Algorithm
-from testbed.jobs.option_checks import check_counts, check_pace, check_pairs, check_sizes
+from testbed.jobs.option_checks import (
+    check_counts,
+    check_mesh,
+    check_pace,
+    check_pairs,
+    check_sizes,
+)
 from testbed.plugins import Kind
 from testbed.units import TIME, BitRate, Bytes, Seconds
 
@@ -122,6 +128,9 @@ class AllReduceOptions:
     pace: Annotated[float | None, TIME] = None
     """How long each rank computes between two of them, what is left of it spent waiting; without
     it, as long as it takes."""
+    mesh: dict[str, int] | None = None
+    """Sizes of the dimensions of a mesh, the last varying fastest along the ranks: the groups along
+    each dimension sum among themselves, all at once, and dimensions take turns."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not consist of float32 values, and what gives no sample."""
@@ -130,12 +139,17 @@ class AllReduceOptions:
         check_counts(self, "spares", "warmup", least=0)
         check_sizes(self.sizes)
         check_pace(self.pace)
+        if self.mesh is not None:
+            check_mesh(self.mesh, self.ranks, self.spares)
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics that its trials measure without a fault."""
         yield from ("steps", "digest")
-        for name in map(size_name, self.sizes):
-            yield from (f"time_{name}", f"algbw_{name}", f"busbw_{name}")
+        mesh = self.mesh or {}
+        along = [f"_along_{name}" for name, ranks in mesh.items() if ranks > 1]
+        for size in map(size_name, self.sizes):
+            for where in ("",) if self.mesh is None else along:
+                yield from (f"{what}_{size}{where}" for what in ("time", "algbw", "busbw"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.collectives.algorithms import ALL_REDUCES, UNKNOWN
+from testbed.collectives.groups import ranks_of
 from testbed.units import SIZE
 
 
@@ -44,3 +46,18 @@ def check_pace(pace: float | None) -> None:
     """Refuse a computation that takes no time."""
     if pace is not None and pace <= 0:
         raise ValueError("pace must be above 0; without it ranks compute as fast as they can")
+
+
+def check_mesh(mesh: Mapping[str, int], ranks: int, spares: int) -> None:
+    """Refuse a mesh of other ranks than the job has, and spares, which no group could take in."""
+    for name in mesh:
+        if not _DIMENSION.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a dimension: write it as 'tp'")
+    if (count := ranks_of(mesh)) != ranks:
+        sizes = " x ".join(map(str, mesh.values()))
+        raise ValueError(f"a mesh of {sizes} has {count} ranks, and the job has {ranks}")
+    if spares:
+        raise ValueError("ranks of a mesh cannot be restored from each other, so it has no spares")
+
+
+_DIMENSION = re.compile(r"[a-z][a-z0-9]*")

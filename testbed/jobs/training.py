@@ -91,17 +91,29 @@ class AllReduce(Job):
         self._options = options
         self.ranks = options.ranks
         self.spares = options.spares
-        self.topology = options.topology
+        self.topology = options.topology if options.mesh is None else "all"
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the sizes and the number of iterations of each."""
+        """Return the sizes, the number of iterations of each, and the groups of a mesh."""
         options = self._options
-        return {
-            "kind": "allreduce",
-            "options": {
-                "sizes": list(options.sizes),
-                "iterations": options.iterations,
-                "warmup": options.warmup,
-                "pace": options.pace,
-            },
+        told = {
+            "sizes": list(options.sizes),
+            "iterations": options.iterations,
+            "warmup": options.warmup,
+            "pace": options.pace,
         }
+        if options.mesh is None:
+            return {"kind": "allreduce", "options": told}
+        return {"kind": "groups", "options": told | _groups_of(options.mesh)}
+
+
+def _groups_of(mesh: Mapping[str, int]) -> dict[str, Any]:
+    """Return the groups along each dimension of a mesh, and the ring that each of them runs."""
+    from testbed.collectives.groups import groups
+    from testbed.collectives.rings import ring
+    from testbed.collectives.schedule import to_json
+
+    return {
+        "groups": {name: list(map(list, found)) for name, found in groups(mesh).items()},
+        "schedules": {name: to_json(ring(ranks)) for name, ranks in mesh.items()},
+    }

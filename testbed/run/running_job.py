@@ -37,6 +37,8 @@ class RankProcess:
     port: int = 0
     second: tuple[str, int] | None = None
     """Where it listens on its other port, if it does."""
+    local: tuple[str, int] | None = None
+    """Where it listens for ranks on its own host, if it does."""
     state_bytes: int = 0
     committed: int | None = None
     generation: int = 0
@@ -135,8 +137,11 @@ class RunningJob:
         """Order every rank to form a generation and continue after `committed` steps."""
         self.generation = generation
         members = [
-            {"rank": rank, "address": own.address, "port": own.port, "second": own.second}
-            for rank, own in enumerate(self.processes[host] for host in self.hosts)
+            {
+                **{"rank": rank, "host": host, "local": own.local},
+                **{"address": own.address, "port": own.port, "second": own.second},
+            }
+            for rank, (host, own) in enumerate((h, self.processes[h]) for h in self.hosts)
         ]
         for rank in range(len(self.hosts)):
             message = {
@@ -193,7 +198,7 @@ class RunningJob:
         match said["event"]:
             case "ready":
                 process.address, process.port = said["address"], said["port"]
-                process.second = said.get("second")
+                process.second, process.local = said.get("second"), said.get("local")
                 process.state_bytes = said["state_bytes"]
             case "probe":
                 self.probes.append(said)

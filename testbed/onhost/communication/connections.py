@@ -72,18 +72,27 @@ class PeerConnections:
         sockets: Mapping[int, socket.socket] | Mapping[str, socket.socket],
         generation: int,
         leave: LeaveOrder,
+        names: Optional[Mapping[Peer, str]] = None,
+        beside: Optional[Mapping[str, socket.socket]] = None,
     ) -> None:
+        """Take the sockets by peer, and what peers are called where a number is not their rank.
+
+        Nothing is moved over those `beside`, but that one of them broke is noticed, too.
+        """
         self.generation = generation
+        self._names = names or {}
         self._sockets: dict[Peer, socket.socket] = dict(sockets.items())
         self._leave = leave
         self._unsent = _NO_LIMIT
         self._limits: dict[Peer, int] = {}
-        self._peers = {connection.fileno(): peer for peer, connection in sockets.items()}
+        self._peers: dict[int, Peer] = {one.fileno(): peer for peer, one in sockets.items()}
         self._poll = select.poll()
         self._poll.register(leave, select.POLLIN)
         self._left = (leave.fileno(), select.POLLIN)
-        for connection in sockets.values():
-            self._poll.register(connection, select.POLLRDHUP)
+        for name, connection in (beside or {}).items():
+            self._peers[connection.fileno()] = name
+        for descriptor in self._peers:
+            self._poll.register(descriptor, select.POLLRDHUP)
         self._polled: dict[Peer, int] = {}
 
     def checkpoint(self) -> None:
@@ -98,7 +107,7 @@ class PeerConnections:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise PeerLost(_name(peer), error.strerror or str(error)) from error
+            raise PeerLost(self._name(peer), error.strerror or str(error)) from error
 
     def receive(self, peer: Peer, buffer: memoryview, *more: memoryview) -> int:
         """Receive bytes from a peer into non-empty buffers without blocking; return how many."""
@@ -111,9 +120,9 @@ class PeerConnections:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise PeerLost(_name(peer), error.strerror or str(error)) from error
+            raise PeerLost(self._name(peer), error.strerror or str(error)) from error
         if not count:
-            raise PeerLost(_name(peer), "the connection was closed")
+            raise PeerLost(self._name(peer), "the connection was closed")
         return count
 
     def wait(self, needs: Sequence[Need]) -> None:
@@ -142,7 +151,7 @@ class PeerConnections:
         self.checkpoint()
         for descriptor, found in ready:
             if found & _BROKEN and not found & select.POLLIN and descriptor in self._peers:
-                raise PeerLost(_name(self._peers[descriptor]), "the connection was closed")
+                raise PeerLost(self._name(self._peers[descriptor]), "the connection was closed")
 
     def size_buffers(self, rate: float) -> None:
         """Set the size of send buffers for lines of `rate` bytes per second.
@@ -214,9 +223,8 @@ class PeerConnections:
         for connection in self._sockets.values():
             discard(connection)
 
-
-def _name(peer: Peer) -> str:
-    return peer if isinstance(peer, str) else f"rank {peer}"
+    def _name(self, peer: Peer) -> str:
+        return self._names.get(peer) or (peer if isinstance(peer, str) else f"rank {peer}")
 
 
 def _unacknowledged(connection: socket.socket) -> int:

@@ -24,6 +24,10 @@ class Port:
     address: str
 
 
+LOOPBACK = Port(None, "127.0.0.1")
+"""By which ranks on one host reach each other."""
+
+
 def listen(port: Port) -> socket.socket:
     """Return a non-blocking listening socket on a free TCP port of one fabric port."""
     listener = bound(port)

@@ -99,7 +99,7 @@ def _timed(
     end = time.monotonic()
     if pace is not None:
         pace.restart()
-    pattern.verify(ring.ranks, step, ring.checkpoint)
+    pattern.verify(range(ring.ranks), step, ring.checkpoint)
     return {"begin": begin, "end": end, "bytes": record.sent, "waits": record.waits, **paced}
 
 
@@ -116,9 +116,9 @@ class Pattern:
             checkpoint()
             np.add(self._base[: len(block)], rank + step % PERIOD, out=block)
 
-    def verify(self, ranks: int, step: int, checkpoint: Callable[[], None]) -> None:
-        """Raise Corrupt unless every element is the sum over the ranks."""
-        expected = self._base * ranks + (ranks * (ranks - 1) // 2 + ranks * (step % PERIOD))
+    def verify(self, ranks: Sequence[int], step: int, checkpoint: Callable[[], None]) -> None:
+        """Raise Corrupt unless every element is the sum over these ranks."""
+        expected = self._base * len(ranks) + (sum(ranks) + len(ranks) * (step % PERIOD))
         for number, block in enumerate(self._blocks()):
             checkpoint()
             wrong = np.flatnonzero(block != expected[: len(block)])

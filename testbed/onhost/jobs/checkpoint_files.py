@@ -67,8 +67,8 @@ class CheckpointFiles:
         data = content[end:]
         if content[:end] != self._heading(step, data):
             raise Refused(
-                f"{path} is damaged, or of another job: its {len(data)} bytes are not what its first "
-                "line says"
+                f"{path} is damaged, or of another job: its {len(data)} bytes are not what its"
+                " first line says"
             )
         return data
 
@@ -78,7 +78,7 @@ class CheckpointFiles:
         return sorted((int(match[1]) for match in found if match), reverse=True)
 
     def forget_after(self, step: int) -> None:
-        """Remove those of later steps: the job goes on from this one and may take another course."""
+        """Remove those of later steps: the job goes on from here and may take another course."""
         later = [one for one in self.steps() if one > step]
         for one in later:
             self._path(one).unlink(missing_ok=True)

@@ -223,7 +223,7 @@ class Job:
         group.barrier()  # by then all that was sent for it has left
         after = group.connections.sent_on_wire(BYTES, FRAMES)
         counted = [now - then for now, then in zip(after, before)]  # noqa: B905 - Python 3.9
-        pattern.verify(group.ranks, step, group.checkpoint)
+        pattern.verify(range(group.ranks), step, group.checkpoint)
         return {
             "begin": begin,
             "end": end,

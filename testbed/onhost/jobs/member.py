@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,14 +15,17 @@ from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.handshake import connect_neighbours, connect_peers
-from ..communication.probe import probe_pairs, probe_ring
+from ..communication.mesh import Groups, MeshGroups
+from ..communication.probe import LinkProbe, probe_pairs, probe_ring
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
-from ..communication.sockets import Port, listen
+from ..communication.sockets import LOOPBACK, Port, listen
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message
 from .checkpoints import Checkpoints
 from .state import State
+
+Communicator = Union[Ring, Group, CircuitGroup, MeshGroups]
 
 DISK = "disk"
 """In place of the rank that a state is taken from: the checkpoint of the rank itself."""
@@ -35,7 +39,8 @@ class Job(Protocol):
     connects_to: str
     """The ranks that each rank connects to: its `neighbours` in a ring, or `everybody`.
 
-    Where its options name `circuits`, those that the circuits lead to."""
+    Where its options name `circuits`, those that the circuits lead to, and where they name
+    `groups`, those that are in one with it."""
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Make the first step as fast as later ones; an error of `checkpoint` ends the warm-up."""
@@ -51,7 +56,7 @@ class Member:
         self._control = control
         self._rank: int | None = configuration["rank"]
         self._token: str = configuration["token"]
-        self._to_next = Port(**configuration["to_next"])
+        self._to_next = _port(configuration["to_next"])
         job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
         module = import_module(f".{job['kind']}", __package__)
         self._job: Job = module.Job(job["options"], seed, ranks)
@@ -59,19 +64,23 @@ class Member:
         if "checkpoint" in job:
             self._checkpoints = Checkpoints(configuration, self._job.state, control)
             self._job.state.on_commit = self._checkpoints.offer
-        self._from_previous = Port(**configuration["from_previous"])
+        self._from_previous = _port(configuration["from_previous"])
         self._listener = listen(self._from_previous)
         self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
         self._second = None if self._circuits is None else listen(self._to_next)
-        self._communicator: Ring | Group | CircuitGroup | None = None
+        self._groups: Groups | None = job["options"].get("groups")
+        self._has_fabric = configuration["to_next"] is not None
+        self._local = None if self._groups is None else self._listen_locally()
+        self._communicator: Communicator | None = None
         self._is_running = False
 
     def serve(self) -> None:
         """Announce the listening sockets, warm up, and execute commands until `exit`."""
         address, port = self._listener.getsockname()
         state_bytes = len(self._job.state.outgoing())
-        second = {"second": self._second.getsockname()} if self._second else {}
-        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **second)
+        others = {"second": self._second, "local": self._local}
+        more = {name: one.getsockname() for name, one in others.items() if one is not None}
+        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **more)
         with suppress(Left):
             self._job.warm_up(self._until_commanded)
         while True:
@@ -136,7 +145,11 @@ class Member:
         else:
             self._report_end(generation)
 
-    def _connect(self, command: Message) -> Ring | Group | CircuitGroup:
+    def _listen_locally(self) -> socket.socket:
+        """Return a listener for ranks on this host: the same one where there is no fabric port."""
+        return listen(LOOPBACK) if self._has_fabric else self._listener
+
+    def _connect(self, command: Message) -> Communicator:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
@@ -151,6 +164,10 @@ class Member:
                 (self._from_previous, self._to_next), (self._listener, self._second)
             )
             return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
+        if self._groups is not None and self._local is not None:
+            listeners = tuple({self._listener, self._local})
+            port = self._to_next if self._has_fabric else None
+            return MeshGroups.connect(listeners, port, members, identity, self._groups, leave)
         if self._job.connects_to == "everybody":
             paths = {r: (self._to_next, address) for r, address in peers.items() if r != rank}
             sockets = connect_peers((self._listener,), paths, identity, leave)
@@ -161,7 +178,7 @@ class Member:
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(
-        self, ring: Ring | Group | CircuitGroup, step: int, restore: Mapping[str, Union[int, str]]
+        self, ring: Communicator, step: int, restore: Mapping[str, Union[int, str]]
     ) -> None:
         """Come to the state before `step`: by stepping back, from disk or from the previous rank.
 
@@ -211,17 +228,36 @@ class Member:
             self._communicator = None
 
 
-def _probe(communicator: Ring | Group | CircuitGroup) -> dict[str, Any]:
+def _port(told: Mapping[str, Any] | None) -> Port:
+    """Return the fabric port that was told, or loopback for a rank that has none."""
+    return LOOPBACK if told is None else Port(**told)
+
+
+def _probe(communicator: Communicator) -> dict[str, Any]:
     """Measure the links, and how long circuits take to change where they will be changed.
 
-    The send buffers of a group are sized by what was found. On circuits they need not be: on each
-    there are two ranks only, and one that runs ahead takes nothing from any other circuit.
+    In a mesh the slowest is reported, and those along each dimension beside it. The send buffers of
+    a group are sized by what was found. On circuits they need not be: on each there are two ranks
+    only, and one that runs ahead takes nothing from any other circuit.
     """
     if isinstance(communicator, Ring):
         return asdict(probe_ring(communicator))
     if isinstance(communicator, CircuitGroup):
         changes = communicator.time_changes(CHANGES)
         return {**asdict(probe_pairs(communicator.ring)), "changes": changes}
-    found = probe_pairs(communicator)
-    communicator.connections.size_buffers(found.long_bytes / found.long_seconds)
-    return asdict(found)
+    if isinstance(communicator, Group):
+        return asdict(_probe_group(communicator))
+    dimensions = {}
+    for name, group in communicator.by_dimension.items():
+        if group.ranks > 1 or communicator.ranks == 1:
+            communicator.barrier()
+            dimensions[name] = _probe_group(group)
+    slowest = max(dimensions.values(), key=lambda probe: probe.long_seconds / probe.long_bytes)
+    along = {name: asdict(probe) for name, probe in dimensions.items()}
+    return {**asdict(slowest), "dimensions": along}
+
+
+def _probe_group(group: Group) -> LinkProbe:
+    found = probe_pairs(group)
+    group.connections.size_buffers(found.long_bytes / found.long_seconds)
+    return found

@@ -10,14 +10,14 @@ from tests.unit.analysis.logs_by_hand import Log
 MIB = 2**20
 
 
-def sampled(*iterations, size=4 * MIB, ahead=0.0, ranks=4):
+def sampled(*iterations, size=4 * MIB, ahead=0.0, **more):
     """Return a log of samples; each iteration is (begin, end) of every rank in turn."""
     log = Log(ahead)
     log.measure(0.0)
     for number, spans in enumerate(iterations):
         for rank, (begin, end) in enumerate(spans):
             on = log.ahead[f"h{rank}"]
-            data = {"size": size, "step": number, "begin": begin + on, "end": end + on}
+            data = {"size": size, "step": number, "begin": begin + on, "end": end + on, **more}
             log.on(f"h{rank}", end, "sample", f"rank {rank}", rank=rank, generation=1, **data)
     return log
 
@@ -50,6 +50,17 @@ def test_every_message_size_has_its_own_times_and_bandwidths():
     values = measured(log)
     assert values["time_4kib"] == pytest.approx(0.1)
     assert values["time_100b"] == pytest.approx(0.5)
+
+
+def test_groups_along_a_dimension_have_values_of_their_own_and_the_factor_of_their_ranks():
+    log = sampled([(1.0, 1.1)] * 4, dimension="dp", members=[0, 2])
+    log.events += sampled([(2.0, 2.5)] * 4, dimension="ep", members=[0, 1, 2, 3]).events
+    log.events += sampled([(3.0, 3.1)] * 4, dimension="tp", members=[0]).events
+    values = measured(log)
+    assert values["time_4mib_along_dp"] == pytest.approx(0.1)
+    assert values["busbw_4mib_along_dp"] == pytest.approx(4 * MIB * 8 / 0.1)
+    assert values["busbw_4mib_along_ep"] == pytest.approx(4 * MIB * 8 / 0.5 * 1.5)
+    assert {name.partition("_")[2] for name in values} == {"4mib_along_dp", "4mib_along_ep"}
 
 
 def test_an_iteration_that_a_rank_did_not_finish_does_not_count():

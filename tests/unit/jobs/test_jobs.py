@@ -6,6 +6,7 @@ from importlib import import_module
 
 import pytest
 
+from testbed.analysis.metric_definitions import METRICS, is_of_size
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
 from testbed.jobs.contracts import StepJob
@@ -18,7 +19,7 @@ OPTIONS = {
     "train": TrainOptions(ranks=4, spares=1, dim=32, layers=1, heads=2, hidden=32, steps=30),
     "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
 }
-FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
+FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler", "mesh"}
 BESIDE_THE_OPTIONS = {"checkpoint"}
 
 
@@ -136,11 +137,34 @@ def test_impossible_models_are_refused(options, complaint):
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"warmup": -1}, "warmup must be at least 0"),
         ({"pace": 0.0}, "pace must be above 0"),
+        ({"mesh": {"dp": 2, "tp": 2}}, "a mesh of 2 x 2 has 4 ranks, and the job has 2"),
+        ({"mesh": {"dp": 2, "tp": 0}}, "dimension tp must have at least 1 rank, not 0"),
+        ({"mesh": {}}, "a mesh has at least one dimension"),
+        ({"mesh": {"1 KiB": 2}}, "'1 KiB' is no name of a dimension"),
+        ({"mesh": {"dp": 2}, "spares": 1}, "so it has no spares"),
     ],
 )
 def test_a_job_without_samples_is_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         AllReduceOptions(**{"ranks": 2, "sizes": (4096,)} | options)
+
+
+def test_ranks_of_a_mesh_are_told_their_groups_and_the_ring_of_each():
+    job = AllReduce(AllReduceOptions(6, (4096,), mesh={"dp": 2, "tp": 3}))
+    told = json.loads(json.dumps(job.for_rank()))
+    assert (told["kind"], job.topology) == ("groups", "all")
+    groups = {"dp": [[0, 3], [1, 4], [2, 5]], "tp": [[0, 1, 2], [3, 4, 5]]}
+    assert told["options"]["groups"] == groups
+    assert [told["options"]["schedules"][name]["ranks"] for name in groups] == [2, 3]
+    program = import_module("testbed.onhost.jobs.groups")
+    assert program.Job(told["options"], 7, 6).state.step == 0
+
+
+def test_metrics_of_a_mesh_are_those_along_its_dimensions():
+    measured = set(AllReduceOptions(4, (4096,), mesh={"dp": 4, "tp": 1}).measures())
+    along_dp = {f"{what}_4kib_along_dp" for what in ("time", "algbw", "busbw")}
+    assert measured == {"steps", "digest"} | along_dp
+    assert all(name in METRICS or is_of_size(name) for name in measured)
 
 
 def test_an_invalid_option_of_a_job_is_reported_at_its_place_in_the_file(tmp_path, monkeypatch):

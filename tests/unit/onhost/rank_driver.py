@@ -127,7 +127,8 @@ class RankProcess:
 class Gang:
     """The ranks of one job; `members` are those of the newest generation.
 
-    With a `directory` they write a checkpoint there before `every` so many steps.
+    With a `directory` they write a checkpoint there before `every` so many steps. `hosts` are what
+    their hosts are called, and `without_fabric` those ranks that have no fabric port.
     """
 
     def __init__(
@@ -138,6 +139,8 @@ class Gang:
         seed: int = 7,
         directory: Path | None = None,
         every: int = 1,
+        hosts: Sequence[str] | None = None,
+        without_fabric: Sequence[int] = (),
     ) -> None:
         self.job: dict[str, Any] = {"kind": kind, "options": dict(options)}
         self._place: dict[str, Any] = {}
@@ -145,6 +148,7 @@ class Gang:
             self.job["checkpoint"] = {"every": every, "keep": 3}
             self._place = {"history": "a", "checkpoints": {"directory": str(directory)}}
         self.seed, self.ranks = seed, ranks
+        self._hosts, self._without_fabric = hosts or [None] * ranks, without_fabric
         self._stack = ExitStack()
         self.members = [self.start() for _ in range(ranks)]
         self._ready = [self.configure(member, rank) for rank, member in enumerate(self.members)]
@@ -160,6 +164,7 @@ class Gang:
 
     def configure(self, member: RankProcess, rank: int | None) -> Message:
         """Configure a rank, or a spare that has none, and return its word that it is ready."""
+        fabric = None if rank in self._without_fabric else LOOPBACK
         member.tell(
             "configure",
             job=self.job,
@@ -168,8 +173,8 @@ class Gang:
             token=TOKEN,
             seed=self.seed,
             heartbeat=0.2,
-            to_next=LOOPBACK,
-            from_previous=LOOPBACK,
+            to_next=fabric,
+            from_previous=fabric,
             **self._place,
         )
         return member.hear("ready")
@@ -188,6 +193,14 @@ class Gang:
         yield
         self.members[rank], self._ready[rank] = member, ready
 
+    def described(self) -> list[dict[str, Any]]:
+        """Return what members are told of each other."""
+        keys = ("address", "port", "second", "local")
+        return [
+            {"rank": rank, "host": host, **{key: ready.get(key) for key in keys}}
+            for rank, (host, ready) in enumerate(zip(self._hosts, self._ready, strict=False))
+        ]
+
     def join(
         self,
         generation: int,
@@ -195,12 +208,10 @@ class Gang:
         restore: Mapping[str, int | str] | None = None,
         probe: bool = False,
         absent: Sequence[int] = (),
+        members: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         """Tell every member to join, except those that are absent."""
-        members = [
-            {"rank": rank, **{key: ready.get(key) for key in ("address", "port", "second")}}
-            for rank, ready in enumerate(self._ready)
-        ]
+        members = self.described() if members is None else members
         for rank, member in enumerate(self.members):
             if rank in absent:
                 continue
@@ -208,7 +219,7 @@ class Gang:
                 "join",
                 generation=generation,
                 rank=rank,
-                members=members,
+                members=list(members),
                 step=step,
                 restore=restore or {},
                 probe=probe,

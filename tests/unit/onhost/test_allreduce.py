@@ -22,16 +22,16 @@ def summed(count, ranks, step):
 @given(st.integers(1, 3 * BLOCK), st.integers(1, 8), st.integers(0, 10**6), st.data())
 def test_every_wrong_element_of_a_sum_is_found(count, ranks, step, data):
     pattern = summed(count, ranks, step)
-    pattern.verify(ranks, step, lambda: None)
+    pattern.verify(range(ranks), step, lambda: None)
     place = data.draw(st.integers(0, count - 1))
     pattern.vector[place] += 1
     with pytest.raises(Corrupt, match=f"element {place} "):
-        pattern.verify(ranks, step, lambda: None)
+        pattern.verify(range(ranks), step, lambda: None)
 
 
 def test_the_sum_of_another_step_is_detected_as_wrong():
     with pytest.raises(Corrupt):
-        summed(100, 2, 5).verify(2, 6, lambda: None)
+        summed(100, 2, 5).verify(range(2), 6, lambda: None)
 
 
 def test_the_initial_values_depend_on_the_rank():

@@ -1,0 +1,134 @@
+"""The job `groups`: AllReduces in the groups of a mesh, every value verified.
+
+All groups along one dimension run at once, and dimensions take turns. Values depend on the rank in
+the whole mesh, and no two groups along a dimension have the same sum, so that a value of another
+group shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..communication.control import Control
+from ..communication.mesh import MeshGroups
+from ..communication.rank_schedule import RankSchedule
+from .allreduce import Pattern
+from .pace import Pace
+from .state import State
+
+
+@dataclass(frozen=True)
+class Options:
+    """`sizes` in bytes; by dimension of the mesh all `groups` along it, and their `schedules`.
+
+    Each size is run `iterations` times along all dimensions in turn, after `warmup` times more.
+    `pace` is the seconds that each rank computes between two collectives.
+    """
+
+    sizes: Sequence[int]
+    groups: Mapping[str, Sequence[Sequence[int]]]
+    schedules: Mapping[str, Any]
+    iterations: int = 20
+    warmup: int = 5
+    pace: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one step runs."""
+
+    dimension: str
+    size: int
+    iteration: int
+
+
+class Job:
+    """Run through all sizes and end; what is run follows from the number of the step."""
+
+    connects_to = "groups"
+
+    def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
+        self._options = Options(**options)
+        self._pattern = Pattern(0)
+        self.state = State(0)
+        self.loss: float | None = None
+
+    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+        """Do nothing: every size warms up its own buffer, over the connections."""
+
+    def run(self, mesh: MeshGroups, control: Control) -> None:
+        """Run from the next step on; a new size warms up first."""
+        schedules = {
+            name: RankSchedule.of(self._options.schedules[name], group.rank)
+            for name, group in mesh.by_dimension.items()
+        }
+        pace = Pace(self._options.pace, control, mesh.generation)
+        while True:
+            step = self.state.step
+            assert step is not None
+            turn = self._turn(step)
+            if turn is None or control.ends_before(step):
+                return
+            if self._pattern.vector.nbytes != turn.size:
+                self._warm_up(turn.size, schedules, mesh, step)
+                pace.restart()
+            facts = self._run_once(turn.dimension, schedules, mesh, step, control, pace)
+            self.state.commit()
+            control.emit(
+                "sample",
+                facts["end"],
+                generation=mesh.generation,
+                step=step,
+                size=turn.size,
+                iteration=turn.iteration,
+                dimension=turn.dimension,
+                members=list(mesh.members[turn.dimension]),
+                **facts,
+                verified=True,
+            )
+
+    def _turn(self, step: int) -> Turn | None:
+        """Return what a step runs; None after the last one."""
+        options = self._options
+        dimensions = list(options.groups)
+        number, place = divmod(step, len(dimensions))
+        index, iteration = divmod(number, options.iterations)
+        if index == len(options.sizes):
+            return None
+        return Turn(dimensions[place], options.sizes[index], iteration)
+
+    def _warm_up(
+        self, size: int, schedules: Mapping[str, RankSchedule], mesh: MeshGroups, step: int
+    ) -> None:
+        self._pattern = Pattern(size // 4)
+        for number in range(self._options.warmup):
+            for dimension in schedules:
+                self._run_once(dimension, schedules, mesh, step + number)
+
+    def _run_once(
+        self,
+        dimension: str,
+        schedules: Mapping[str, RankSchedule],
+        mesh: MeshGroups,
+        step: int,
+        control: Control | None = None,
+        pace: Pace | None = None,
+    ) -> dict[str, Any]:
+        """Run the AllReduce of this rank's group, as all others along the dimension do."""
+        pattern, members = self._pattern, mesh.members[dimension]
+        pattern.fill(mesh.rank, step, mesh.checkpoint)
+        paced = {} if pace is None else pace.wait()
+        mesh.barrier()
+        if control is not None:
+            control.delay_collective(mesh.generation)
+        begin = time.monotonic()
+        record = mesh.by_dimension[dimension].run(schedules[dimension], pattern.vector)
+        end = time.monotonic()
+        if pace is not None:
+            pace.restart()
+        pattern.verify(members, step, mesh.checkpoint)
+        waits = {members[number]: seconds for number, seconds in record.waits.items()}
+        return {"begin": begin, "end": end, "bytes": record.sent, "waits": waits, **paced}
