@@ -36,8 +36,9 @@ class CheckpointOptions:
     """How many each rank keeps: where the newest is damaged, the one before it is used."""
 
     def __post_init__(self) -> None:
-        """Refuse to write none."""
-        check_counts(self, "every", "keep")
+        """Refuse to write none, and to have nothing where the newest is damaged."""
+        check_counts(self, "every")
+        check_counts(self, "keep", least=2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Checkpoints:
         What no slot takes part in any more is removed: a job that was started anew.
         """
         before, history = self._histories.pop(slot, None), configure.get("history")
-        has_checkpoints = "checkpoint" in configure["job"] and history is not None
+        has_checkpoints = "checkpoint" in configure.get("job", {}) and history is not None
         if has_checkpoints:
             self._histories[slot] = history
         if before is not None and before not in self._histories.values():

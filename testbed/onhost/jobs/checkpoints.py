@@ -34,8 +34,8 @@ class Checkpoints:
         self._files: Optional[CheckpointFiles] = None
         self._generation = 0
         self._copy = memoryview(bytearray(state.outgoing()))
-        self._is_free = threading.Lock()
-        """Locked from a copy until that is written."""
+        self._writing = threading.Lock()
+        """Held from when a copy is made until that is written."""
         self._latest = math.inf
         """The last step that the job did not go back behind since the copy was made."""
         self._copied: queue.SimpleQueue[tuple[int, int, float]] = queue.SimpleQueue()
@@ -59,7 +59,7 @@ class Checkpoints:
         assert step is not None
         if step % self._every or self._files is None:
             return
-        if not self._is_free.acquire(blocking=False):
+        if not self._writing.acquire(blocking=False):
             self._miss(step, self._generation, "the one before it is still being written")
             return
         begin = time.monotonic()
@@ -104,7 +104,7 @@ class Checkpoints:
             except OSError as error:
                 self._miss(step, generation, str(error))
             finally:
-                self._is_free.release()
+                self._writing.release()
 
     def _write(self, step: int, generation: int, begin: float) -> None:
         files = self._files

@@ -5,14 +5,14 @@ sends framed JSON commands (`do`); the rank answers with events (`event`), each 
 host's monotonic clock at the instant it happened.
 
     configure  job {kind, options}, rank (none for a spare), ranks, token, seed, heartbeat,
-               to_next and from_previous {interface, address}, and where the job has a checkpoint
-               {every, keep} also its history and the agent's checkpoints {directory}: build the
-               job and listen → ready, or failed and exit code 1
-    join       generation, members [{rank, address, port}], step, restore {rank: from rank, or
-               "disk"}, probe, for a spare also its rank: connect to the neighbours, or all ranks
-               → generation; come to the state before the step → restored; measure the links
-               → probe; run the job → step or sample …, with checkpoint or checkpoint-missed in
-               between, and at its end done
+               to_next and from_previous {interface, address} (none without a fabric port), and
+               where the job has a checkpoint {every, keep} also its history and the agent's
+               checkpoints {directory}: build the job and listen → ready, or failed and exit code 1
+    join       generation, members [{rank, host, address, port, local}], step, restore {rank: from
+               rank, or "disk"}, probe, for a spare also its rank: connect to the neighbours, to
+               all ranks or to those of its groups → generation; come to the state before the step
+               → restored; measure the links → probe; run the job → step or sample …, with
+               checkpoint or checkpoint-missed in between, and at its end done
     checkpoints  rank: verify what this rank has on disk → checkpoints: steps that can be restored,
                the last first, and why others are refused
     leave      generation: abandon all that, at any point → left, with the steps committed
