@@ -48,6 +48,11 @@ class RankProcess:
         """Return whether the process is ready to join a generation."""
         return self.port > 0
 
+    def listens_at(self) -> dict[str, Any]:
+        """Return where it listens, as the other ranks are told."""
+        where = {"address": self.address, "port": self.port}
+        return {**where, "second": self.second, "local": self.local}
+
 
 @dataclass(slots=True)
 class RunningJob:
@@ -137,11 +142,8 @@ class RunningJob:
         """Order every rank to form a generation and continue after `committed` steps."""
         self.generation = generation
         members = [
-            {
-                **{"rank": rank, "host": host, "local": own.local},
-                **{"address": own.address, "port": own.port, "second": own.second},
-            }
-            for rank, (host, own) in enumerate((h, self.processes[h]) for h in self.hosts)
+            {"rank": rank, "host": host, **self.processes[host].listens_at()}
+            for rank, host in enumerate(self.hosts)
         ]
         for rank in range(len(self.hosts)):
             message = {

@@ -32,13 +32,14 @@ class Checkpoints:
 
         What no slot takes part in any more is removed: a job that was started anew.
         """
-        before, history = self._histories.pop(slot, None), configure.get("history")
-        has_checkpoints = "checkpoint" in configure.get("job", {}) and history is not None
-        if has_checkpoints:
+        has_checkpoints = "checkpoint" in configure.get("job", {})
+        history: Optional[str] = configure.get("history") if has_checkpoints else None
+        before = self._histories.pop(slot, None)
+        if history is not None:
             self._histories[slot] = history
         if before is not None and before not in self._histories.values():
             remove(self._run, self._host, before)
-        if not has_checkpoints:
+        if history is None:
             return configure
         try:
             place = {"directory": str(make(self._run, self._host, history))}
