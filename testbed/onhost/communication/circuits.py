@@ -133,7 +133,7 @@ class CircuitGroup:
         """Return the connections over the circuits of the ring, which use both ports."""
         return self.ring.connections
 
-    def checkpoint(self) -> None:
+    def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
         self._control.leave.check(self.generation)
 

@@ -43,9 +43,9 @@ class Communicator:
         """Return the generation that all ranks agreed on."""
         return self.connections.generation
 
-    def checkpoint(self) -> None:
+    def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
-        self.connections.checkpoint()
+        self.connections.raise_if_left()
 
     def close(self) -> None:
         """Close every connection and discard unsent data."""

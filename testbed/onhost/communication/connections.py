@@ -64,7 +64,7 @@ class PeerConnections:
     """Sends and receives as many bytes as possible without blocking; waits for readiness.
 
     Every call but `close` may raise PeerLost for the peer whose connection broke, and `wait` and
-    `checkpoint` raise Left.
+    `raise_if_left` raise Left.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PeerConnections:
             self._poll.register(descriptor, select.POLLRDHUP)
         self._polled: dict[Peer, int] = {}
 
-    def checkpoint(self) -> None:
+    def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
         self._leave.check(self.generation)
 
@@ -148,7 +148,7 @@ class PeerConnections:
         ready = self._poll.poll(None if until is None else max(0.0, until - time.monotonic()) * 1e3)
         if self._left in ready:
             self._leave.clear()
-        self.checkpoint()
+        self.raise_if_left()
         for descriptor, found in ready:
             if found & _BROKEN and not found & select.POLLIN and descriptor in self._peers:
                 raise PeerLost(self._name(self._peers[descriptor]), "the connection was closed")
@@ -203,7 +203,7 @@ class PeerConnections:
         """
         self.acknowledge()
         while any(_unacknowledged(connection) for connection in self._sockets.values()):
-            self.checkpoint()
+            self.raise_if_left()
             time.sleep(_LOOK_AGAIN)
 
     def sent_on_wire(self, *counters: str) -> list[int]:

@@ -146,7 +146,7 @@ class Distributed:
             poll.register(descriptor, select.POLLIN)
         while self._ended not in dict(poll.poll()):
             try:
-                self._group.checkpoint()
+                self._group.raise_if_left()
             except Left:
                 for descriptor in self._sockets:
                     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
@@ -161,9 +161,9 @@ class Distributed:
         try:
             yield
         except RuntimeError as error:
-            self._group.checkpoint()
+            self._group.raise_if_left()
             raise PeerLost("other", str(error).splitlines()[0]) from error
-        self._group.checkpoint()
+        self._group.raise_if_left()
 
 
 @dataclass

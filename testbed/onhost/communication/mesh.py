@@ -68,7 +68,7 @@ class MeshGroups:
         for group in self.by_dimension.values():
             group.barrier()
 
-    def checkpoint(self) -> None:
+    def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
         self._leave.check(self.generation)
 

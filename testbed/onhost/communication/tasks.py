@@ -30,7 +30,7 @@ def run(connections: PeerConnections, *tasks: Task) -> None:
         elif MOVED not in needs:
             connections.wait(needs)
             continue
-        connections.checkpoint()
+        connections.raise_if_left()
 
 
 def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:

@@ -47,7 +47,7 @@ class Job:
         self.state = State(0)
         self.loss: float | None = None
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Do nothing, as each size warms up its own buffer over the links."""
 
     def run(self, ring: Ring, control: Control) -> None:
@@ -89,7 +89,7 @@ def _timed(
     pace: Pace | None = None,
 ) -> dict[str, Any]:
     """Return when one AllReduce began and ended on this rank, and what it saw of it."""
-    pattern.fill(ring.rank, step, ring.checkpoint)
+    pattern.fill(ring.rank, step, ring.raise_if_left)
     paced = {} if pace is None else pace.wait()
     ring.barrier()
     if control is not None:
@@ -99,7 +99,7 @@ def _timed(
     end = time.monotonic()
     if pace is not None:
         pace.restart()
-    pattern.verify(range(ring.ranks), step, ring.checkpoint)
+    pattern.verify(range(ring.ranks), step, ring.raise_if_left)
     return {"begin": begin, "end": end, "bytes": record.sent, "waits": record.waits, **paced}
 
 
@@ -110,17 +110,17 @@ class Pattern:
         self.vector: Numbers = np.zeros(count, np.float32)
         self._base = (np.arange(BLOCK) % PERIOD).astype(np.float32)
 
-    def fill(self, rank: int, step: int, checkpoint: Callable[[], None]) -> None:
+    def fill(self, rank: int, step: int, raise_if_left: Callable[[], None]) -> None:
         """Fill the vector with this rank's numbers of this step."""
         for block in self._blocks():
-            checkpoint()
+            raise_if_left()
             np.add(self._base[: len(block)], rank + step % PERIOD, out=block)
 
-    def verify(self, ranks: Sequence[int], step: int, checkpoint: Callable[[], None]) -> None:
+    def verify(self, ranks: Sequence[int], step: int, raise_if_left: Callable[[], None]) -> None:
         """Raise Corrupt unless every element is the sum over these ranks."""
         expected = self._base * len(ranks) + (sum(ranks) + len(ranks) * (step % PERIOD))
         for number, block in enumerate(self._blocks()):
-            checkpoint()
+            raise_if_left()
             wrong = np.flatnonzero(block != expected[: len(block)])
             if wrong.size:
                 place, first = number * BLOCK + int(wrong[0]), wrong[0]

@@ -91,7 +91,7 @@ class Job:
         self.state = State(0)
         self.loss: float | None = None
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Do nothing, as each size warms up its own buffer over the connections."""
 
     def run(self, group: Group | CircuitGroup, control: Control) -> None:
@@ -206,7 +206,7 @@ class Job:
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._patterns[size]
-        pattern.fill(group.rank, step, group.checkpoint)
+        pattern.fill(group.rank, step, group.raise_if_left)
         if run.library is not None:
             run.library.take(pattern.vector)
         paced = {} if pace is None else pace.wait()
@@ -223,7 +223,7 @@ class Job:
         group.barrier()  # by then all that was sent for it has left
         after = group.connections.sent_on_wire(BYTES, FRAMES)
         counted = [now - then for now, then in zip(after, before)]  # noqa: B905 - Python 3.9
-        pattern.verify(range(group.ranks), step, group.checkpoint)
+        pattern.verify(range(group.ranks), step, group.raise_if_left)
         return {
             "begin": begin,
             "end": end,

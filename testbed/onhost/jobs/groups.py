@@ -56,7 +56,7 @@ class Job:
         self.state = State(0)
         self.loss: float | None = None
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Do nothing: every size warms up its own buffer, over the connections."""
 
     def run(self, mesh: MeshGroups, control: Control) -> None:
@@ -119,7 +119,7 @@ class Job:
     ) -> dict[str, Any]:
         """Run the AllReduce of this rank's group, as all others along the dimension do."""
         pattern, members = self._pattern, mesh.members[dimension]
-        pattern.fill(mesh.rank, step, mesh.checkpoint)
+        pattern.fill(mesh.rank, step, mesh.raise_if_left)
         paced = {} if pace is None else pace.wait()
         mesh.barrier()
         if control is not None:
@@ -129,6 +129,6 @@ class Job:
         end = time.monotonic()
         if pace is not None:
             pace.restart()
-        pattern.verify(members, step, mesh.checkpoint)
+        pattern.verify(members, step, mesh.raise_if_left)
         waits = {members[number]: seconds for number, seconds in record.waits.items()}
         return {"begin": begin, "end": end, "bytes": record.sent, "waits": waits, **paced}

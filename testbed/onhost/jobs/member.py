@@ -42,8 +42,8 @@ class Job(Protocol):
     Where its options name `circuits`, those that the circuits lead to, and where they name
     `groups`, those that are in one with it."""
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
-        """Make the first step as fast as later ones; an error of `checkpoint` ends the warm-up."""
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
+        """Make the first step as fast as later ones; an error of `raise_if_left` ends the warm-up."""
 
     def run(self, communicator: Any, control: Control) -> None:
         """Run from the state's next step on, in a ring or group; return at the end of the job."""

@@ -30,7 +30,7 @@ from .layers import (
 )
 from .text import VOCABULARY, Tokens
 
-Checkpoint = Callable[[], None]
+RaiseIfLeft = Callable[[], None]
 """Called every few milliseconds of compute; what it raises ends the computation."""
 
 
@@ -145,48 +145,53 @@ class Model:
         tokens: Tokens,
         targets: Tokens,
         gradient: Array,
-        checkpoint: Checkpoint,
+        raise_if_left: RaiseIfLeft,
     ) -> float:
         """Return the mean loss in nats per byte and write its gradient into `gradient`."""
         weights, out = Weights.of(parameters, self.shape), Weights.of(gradient, self.shape)
-        forward = self._forward(weights, tokens, checkpoint)
+        forward = self._forward(weights, tokens, raise_if_left)
         loss, d_logits = cross_entropy(forward.logits, targets.ravel())
-        checkpoint()
+        raise_if_left()
         np.matmul(forward.rows.T, d_logits, out=out.output)
         d_rows = d_logits @ weights.output.T
         d_x = rms_norm_backward(d_rows, weights.output_norm, forward.normed, out.output_norm)
-        d_x = self._layers_backward(d_x, weights, forward, out, checkpoint)
+        d_x = self._layers_backward(d_x, weights, forward, out, raise_if_left)
         # A product rather than adding row by row: it is faster and has a fixed order.
         one_hot = np.eye(VOCABULARY, dtype=self._dtype)[tokens.ravel()]
         np.matmul(one_hot.T, d_x, out=out.embedding)
         return loss
 
-    def _forward(self, weights: Weights, tokens: Tokens, checkpoint: Checkpoint) -> _Forward:
+    def _forward(self, weights: Weights, tokens: Tokens, raise_if_left: RaiseIfLeft) -> _Forward:
         x = weights.embedding[tokens.ravel()]
         kept = []
         for layer in weights.layers:
-            checkpoint()
+            raise_if_left()
             change, attended = attend(x, layer.attention, self.shape.heads, self._rotary)
             x = x + change
-            checkpoint()
+            raise_if_left()
             change, gated = swiglu(x, layer.feed)
             x = x + change
             kept.append((attended, gated))
-        checkpoint()
+        raise_if_left()
         rows, normed = rms_norm(x, weights.output_norm)
         return _Forward(rows @ weights.output, rows, normed, tuple(kept))
 
     def _layers_backward(
-        self, d_x: Array, weights: Weights, forward: _Forward, out: Weights, checkpoint: Checkpoint
+        self,
+        d_x: Array,
+        weights: Weights,
+        forward: _Forward,
+        out: Weights,
+        raise_if_left: RaiseIfLeft,
     ) -> Array:
         for index in reversed(range(self.shape.layers)):
             layer, d_layer = weights.layers[index], out.layers[index]
             attended, gated = forward.layers[index]
-            checkpoint()
+            raise_if_left()
             d_x = d_x + swiglu_backward(d_x, layer.feed, gated, d_layer.feed)
-            checkpoint()
+            raise_if_left()
             d_x = d_x + attend_backward(
                 d_x, layer.attention, self._rotary, attended, d_layer.attention
             )
-        checkpoint()
+        raise_if_left()
         return d_x

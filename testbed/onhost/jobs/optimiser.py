@@ -34,7 +34,7 @@ class Adam:
         gradient: Numbers,
         start: int,
         step: int,
-        checkpoint: Callable[[], None],
+        raise_if_left: Callable[[], None],
     ) -> None:
         """Write the updated parameters from index `start` on into `new`.
 
@@ -42,7 +42,7 @@ class Adam:
         """
         thirds = old.reshape(3, -1), new.reshape(3, -1)
         for offset in range(0, len(gradient), BLOCK):
-            checkpoint()
+            raise_if_left()
             part = gradient[offset : offset + BLOCK]
             place = slice(start + offset, start + offset + len(part))
             self._block(thirds[0][:, place], thirds[1][:, place], part, step)

@@ -54,7 +54,7 @@ class Job:
         self.state = State(0)
         self.loss: float | None = None
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Do nothing, as a program warms up by itself."""
 
     def run(self, ring: Ring, control: Control) -> None:
@@ -66,7 +66,7 @@ class Job:
         control.emit("program.begin", begun, argv=self._argv)
         running = _Running(self._argv, self._environment, control)
         try:
-            running.watch(ring.checkpoint)
+            running.watch(ring.raise_if_left)
         finally:
             end = running.end()
             _pass_on(end.pop(REPORT, ""), control)
@@ -109,14 +109,14 @@ class _Running:
         self._open = set(self._streams)
         self._reports = b""
 
-    def watch(self, checkpoint: Callable[[], None]) -> None:
+    def watch(self, raise_if_left: Callable[[], None]) -> None:
         """Forward the output of the program until no process is left that could write any.
 
-        An exception of `checkpoint` ends the wait.
+        An exception of `raise_if_left` ends the wait.
         """
         is_over = False
         while self._open or not is_over:
-            checkpoint()
+            raise_if_left()
             lines = [*self._open, *([] if is_over else [self._line.fileno()])]
             for descriptor in select.select(lines, [], [], _PERIOD)[0]:
                 if descriptor not in self._streams:

@@ -73,11 +73,11 @@ class Job:
         self._model.initialise(self.state.numbers[: self._size], seed)
         self.loss: float | None = None
 
-    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+    def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Touch all memory and code that the first step uses, without changing a valid version."""
-        self._compute(0, 0, checkpoint)
+        self._compute(0, 0, raise_if_left)
         self._sum.vector.fill(self._values, 0, 0)
-        self._update(0, self._sum.vector, checkpoint)
+        self._update(0, self._sum.vector, raise_if_left)
 
     def run(self, group: Ring | Group, control: Control) -> None:
         """Train from the next step on, until the agent's last step is committed.
@@ -101,7 +101,7 @@ class Job:
     ) -> None:
         """Make a step; verify the `whole` sum, or the part of it whose turn it is."""
         begin = time.monotonic()
-        self._compute(step, group.rank, group.checkpoint)
+        self._compute(step, group.rank, group.raise_if_left)
         gradient_sum, choice = self._sum, control.choice
         if gradient_sum.schedule is not None:
             self._values[self._size] = choice["number"] if choice else 0
@@ -114,7 +114,7 @@ class Job:
         pace.restart()
         gradient_sum.vector.verify(step, whole=whole)
         self._follow(choice)
-        self.loss = self._update(step, gradient_sum.vector, group.checkpoint)
+        self.loss = self._update(step, gradient_sum.vector, group.raise_if_left)
         digest = f"{zlib.crc32(self.state.draft[: self._size].data):08x}"
         self.state.commit()
         end = time.monotonic()
@@ -147,19 +147,21 @@ class Job:
         if vector.value(self._size) == number * vector.ranks:
             self._sum = GradientSum(self._values.size, vector.ranks, choice["schedule"], number)
 
-    def _compute(self, step: int, rank: int, checkpoint: Callable[[], None]) -> None:
+    def _compute(self, step: int, rank: int, raise_if_left: Callable[[], None]) -> None:
         options = self._options
         tokens, targets = batch(self._seed, step, rank, options.batch, options.sequence)
         parameters = self.state.numbers[: self._size]
         gradient = self._values[: self._size]
-        loss = self._model.loss_and_gradient(parameters, tokens, targets, gradient, checkpoint)
+        loss = self._model.loss_and_gradient(parameters, tokens, targets, gradient, raise_if_left)
         self._values[-1] = loss
 
-    def _update(self, step: int, vector: VerifiedVector, checkpoint: Callable[[], None]) -> float:
+    def _update(
+        self, step: int, vector: VerifiedVector, raise_if_left: Callable[[], None]
+    ) -> float:
         """Write the next version of the state; return the mean loss over the ranks."""
         old, new = self.state.numbers, self.state.draft
         for start, sums in vector.places:
             sums *= np.float32(1 / vector.ranks)
             gradient = sums[: max(0, self._size - start)]
-            self._optimiser.update(old, new, gradient, start, step, checkpoint)
+            self._optimiser.update(old, new, gradient, start, step, raise_if_left)
         return vector.last

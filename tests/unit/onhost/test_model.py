@@ -22,7 +22,7 @@ GROUPS = {
 }
 
 
-def no_checkpoint():
+def go_on():
     pass
 
 
@@ -35,7 +35,7 @@ def worked():
     parameters += np.random.default_rng(4).normal(0, 0.2, parameters.size)
     tokens, targets = batch(seed=5, step=0, rank=0, sequences=2, length=SMALL.sequence)
     gradient = np.full_like(parameters, np.nan)
-    model.loss_and_gradient(parameters, tokens, targets, gradient, no_checkpoint)
+    model.loss_and_gradient(parameters, tokens, targets, gradient, go_on)
     return model, parameters, tokens, targets, gradient
 
 
@@ -50,7 +50,7 @@ def test_the_gradient_equals_the_numerical_slope_of_the_loss(worked, group):
         value, losses = tensor[place], []
         for moved_by in (1e-6, -1e-6):
             tensor[place] = value + moved_by
-            losses.append(model.loss_and_gradient(moved, tokens, targets, scratch, no_checkpoint))
+            losses.append(model.loss_and_gradient(moved, tokens, targets, scratch, go_on))
         tensor[place] = value
         assert expected[place] != 0
         assert (losses[0] - losses[1]) / 2e-6 == pytest.approx(expected[place], rel=1e-4, abs=1e-8)
@@ -107,9 +107,7 @@ def test_the_same_training_step_gives_the_same_bits():
     model.initialise(parameters, seed=1)
     tokens, targets = batch(seed=1, step=2, rank=3, sequences=2, length=SMALL.sequence)
     gradients = [np.empty_like(parameters) for _ in range(2)]
-    losses = [
-        model.loss_and_gradient(parameters, tokens, targets, g, no_checkpoint) for g in gradients
-    ]
+    losses = [model.loss_and_gradient(parameters, tokens, targets, g, go_on) for g in gradients]
     assert losses[0] == losses[1]
     assert gradients[0].tobytes() == gradients[1].tobytes()
 
@@ -117,9 +115,7 @@ def test_the_same_training_step_gives_the_same_bits():
 def test_gradients_in_single_and_double_precision_agree(worked):
     _, parameters, tokens, targets, expected = worked
     gradient = np.empty(SMALL.parameters, np.float32)
-    Model(SMALL).loss_and_gradient(
-        parameters.astype(np.float32), tokens, targets, gradient, no_checkpoint
-    )
+    Model(SMALL).loss_and_gradient(parameters.astype(np.float32), tokens, targets, gradient, go_on)
     np.testing.assert_allclose(gradient, expected, atol=2e-5)
 
 
@@ -134,13 +130,13 @@ def test_computation_can_be_aborted_between_any_two_blocks(worked):
     for last in range(1, len(calls) + 1):
         left = iter(range(1, last))
 
-        def checkpoint(left=left):
+        def raise_if_left(left=left):
             if next(left, None) is None:
                 raise Left
 
         with pytest.raises(Left):
             model.loss_and_gradient(
-                parameters, tokens, targets, np.empty_like(gradient), checkpoint
+                parameters, tokens, targets, np.empty_like(gradient), raise_if_left
             )
 
 

@@ -11,7 +11,7 @@ from testbed.onhost.jobs.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DE
 from testbed.onhost.jobs.verified_sum import VerifiedVector, sentinels
 
 
-def no_checkpoint():
+def go_on():
     pass
 
 
@@ -26,7 +26,7 @@ def test_the_adam_update_equals_its_published_definition():
         old, new = states
         for start, end in ((0, 500), (500, size)):
             part = gradient[start:end].astype(np.float32)
-            Adam(rate).update(old, new, part, start, step, no_checkpoint)
+            Adam(rate).update(old, new, part, start, step, go_on)
         states.reverse()
         first = FIRST_DECAY * first + (1 - FIRST_DECAY) * gradient
         second = SECOND_DECAY * second + (1 - SECOND_DECAY) * gradient**2
