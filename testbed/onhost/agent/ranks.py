@@ -175,9 +175,11 @@ class Ranks:
 
     def _read_messages(self, rank: RankProcess) -> None:
         for message in rank.messages():
-            if message["event"] == "ready":
+            is_ready = message["event"] == "ready"
+            if is_ready:
                 rank.last_heard = 0.0  # its start is over, and so is its grace
-            rank.last_heard = max(time.monotonic(), rank.last_heard)
+            if is_ready or rank.last_heard:  # before `configure` no silence counts
+                rank.last_heard = max(time.monotonic(), rank.last_heard)
             if message["event"] != "alive":
                 self._send({"event": "rank", "slot": rank.slot, "said": message})
             if message["event"] == "straggling" and rank.delay:

@@ -149,6 +149,16 @@ def test_no_heartbeat_is_reported_missing_when_the_agent_itself_was_stopped(agen
     agent.events.wait_for("heartbeat-missed")
 
 
+def test_no_heartbeat_of_a_rank_is_missing_before_it_is_configured(agent):
+    pid = agent.start_rank(configure=False)
+    while len(list(Path(f"/proc/{pid}/task").iterdir())) < 2:
+        time.sleep(0.01)  # until the thread runs that sends heartbeats
+    time.sleep(0.1)
+    agent.ask("clock")
+    agent.ask("clock")
+    assert not agent.events.of("heartbeat-missed")
+
+
 def test_a_frozen_rank_that_reads_no_input_does_not_block_its_agent(agent):
     agent.start_rank()
     agent.ask("signal", slot=0, signal="STOP")
