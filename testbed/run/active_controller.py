@@ -10,6 +10,7 @@ from typing import Any
 from testbed.clock import now
 from testbed.control.controller import Command, Controller, Observation, TimerExpired, View
 from testbed.errors import TestbedError
+from testbed.events.origin import current_origin
 from testbed.run.inbox import Inbox, Outcome
 
 
@@ -72,7 +73,7 @@ class ActiveController:
 
     def tell(self, outcome: Observation) -> None:
         """Have the controller observe the outcome of a command."""
-        self._inbox.observe(Outcome(self, outcome))
+        self._inbox.observe(Outcome(self, outcome, current_origin()))
 
     def in_worker(
         self,

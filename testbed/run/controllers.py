@@ -22,6 +22,7 @@ from testbed.control.controller import (
     View,
 )
 from testbed.errors import TestbedError
+from testbed.events.origin import Origin, attributed
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
 from testbed.run.inbox import Inbox, Outcome
@@ -72,6 +73,8 @@ class ControllerExecutor:
         """A recovery was begun."""
         self.failure = ""
         """Why a controller cannot go on."""
+        self._decision: int | None = None
+        """The number of the event of the latest decision."""
 
     # --- the course of a trial --------------------------------------------------------------
 
@@ -123,7 +126,8 @@ class ControllerExecutor:
             return
         for one in self._controllers:
             if one is item.recipient:
-                self._carry_out(one, one.take(item))
+                with attributed(item.origin):
+                    self._carry_out(one, one.take(item))
 
     def observe(self, observation: Observation) -> None:
         """Hand an observation to every controller, and carry out what they command."""
@@ -133,6 +137,8 @@ class ControllerExecutor:
     # --- commands ---------------------------------------------------------------------------
 
     def _carry_out(self, sender: ActiveController, commands: Collection[Command]) -> None:
+        """Carry commands out; what they do names the controller, and a decision before them."""
+        decision: int | None = None
         for command in commands:
             what, known, of = self._looked_up(command)
             handler = known.get(type(what))
@@ -142,7 +148,11 @@ class ControllerExecutor:
                     "which nothing here carries out",
                     hint=f"known: {', '.join(sorted(one.__name__ for one in known))}",
                 )
-            handler(what, sender)
+            job = command.job if isinstance(command, CommandJob) else ""
+            with attributed(Origin(job, controller=sender.name, cause=decision)):
+                handler(what, sender)
+            if isinstance(what, protocol.Decide):
+                decision = self._decision
 
     def _looked_up(self, command: Command) -> tuple[object, Handlers, str]:
         """Return what is commanded, the handlers of such commands, and in words of what."""
@@ -152,12 +162,12 @@ class ControllerExecutor:
 
     def _decide(self, command: protocol.Decide, sender: ActiveController) -> None:
         self.happened = True
-        self._log.append(
+        self._decision = self._log.append(
             "recovery.decided",
             command.victim,
             because=command.because,
             replacement=command.replacement,
-        )
+        ).seq
 
     def _give_up(self, command: protocol.GiveUp, sender: ActiveController) -> None:
         self.happened, self.failure = True, command.reason

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from testbed.clock import Deadline
 from testbed.control.controller import Observation
 from testbed.errors import LabError, TestbedError
+from testbed.events.origin import NOWHERE, Origin
 
 _T = TypeVar("_T")
 _WORKERS = 16
@@ -55,6 +56,8 @@ class Outcome:
 
     recipient: object
     observation: Observation
+    origin: Origin = NOWHERE
+    """Where the events come from that it leads to: from the command, or what led to that."""
 
 
 Item = Report | Observation | Outcome

@@ -10,6 +10,7 @@ from testbed.clock import Deadline
 from testbed.control.controller import JobObserved
 from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
+from testbed.events.origin import NOWHERE, Origin, attributed
 from testbed.run.agent_reports import observation, record
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
@@ -188,7 +189,8 @@ class Trial:
         if self._injection:
             self._injection.look_for_receipt(report, event, self._clocks)
         if seen is not None:
-            self.controllers.observe(JobObserved(self.job.name, seen))
+            with attributed(Origin(cause=event.seq) if event else NOWHERE):
+                self.controllers.observe(JobObserved(self.job.name, seen))
         if isinstance(seen, AgentLost) and rank is not None and not self.controllers.recovers:
             self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"
 

@@ -23,6 +23,7 @@ from testbed.control.controller import (
 from testbed.control.descriptors import SpliceOptions
 from testbed.control.splice import Splice
 from testbed.errors import LabError, TestbedError
+from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import Circuit
 from testbed.record.log import read_events
 from testbed.run.controllers import ControllerExecutor
@@ -173,6 +174,66 @@ def test_at_the_end_commands_under_way_are_waited_for_and_nothing_more_is_observ
     trial.inbox.observe(SEEN)
     trial.inbox.pause(Deadline.after(0.01))
     assert trial.one.observed == [SEEN]
+
+
+# --- what the record says of them --------------------------------------------------------------
+
+
+@dataclass
+class Note:
+    """A command of this test: write an event, now and from a worker."""
+
+    text: str
+
+
+@pytest.fixture
+def noting(inbox, log):
+    def note(command, sender):
+        log.append("note", "now", text=command.text)
+
+        def work():
+            log.append("note", "worker", text=command.text)
+            return CircuitsChanged()
+
+        sender.in_worker(work, ChangeFailed)
+
+    one = Script()
+    of_jobs = {"main": {}}
+    executor = ControllerExecutor({"one": one}, View(now(), {}), inbox, log, {Note: note}, of_jobs)
+    inbox.handler = executor.handle
+    return one, executor
+
+
+def origins(path):
+    return [
+        (event.kind, event.subject, event.origin.controller, event.origin.cause)
+        for event in read_events(path)
+    ]
+
+
+def test_what_a_command_writes_names_its_controller_and_what_led_to_it(noting, inbox, tmp_path):
+    one, executor = noting
+    one.next = (Note("first"),)
+    with attributed(Origin(cause=70)):
+        executor.observe(SEEN)
+    one.next = (Note("second"),)  # upon the outcome of the first, in the same chain of causes
+    assert inbox.wait(lambda: len(one.observed) == 3, Deadline.after(LONG))
+    found = origins(tmp_path / "log.jsonl")
+    assert found == [("note", who, "one", 70) for who in ("now", "worker") * 2]
+
+
+def test_what_follows_a_decision_names_the_decision_as_its_cause(noting, inbox, tmp_path):
+    one, executor = noting
+    decide = CommandJob("main", protocol.Decide("it is gone", "h0", "h2"))
+    one.next = (Note("before"), decide, Note("after"))
+    with attributed(Origin(cause=70)):
+        executor.observe(SEEN)
+    assert inbox.wait(lambda: len(one.observed) == 3, Deadline.after(LONG))
+    events = list(read_events(tmp_path / "log.jsonl"))
+    (decided,) = [event for event in events if event.kind == "recovery.decided"]
+    assert decided.origin == Origin("main", controller="one", cause=70)
+    causes = {event.data["text"]: event.origin.cause for event in events if event is not decided}
+    assert causes == {"before": 70, "after": decided.seq}
 
 
 # --- timers ------------------------------------------------------------------------------------
