@@ -105,11 +105,12 @@ def _named(lab: Lab, word: str) -> Resources:
         return whole_of(lab, word)
     usable = sorted(lab.switches[name].usable) if name in lab.switches else ()
     outlets = [h.power.outlet for h in lab.hosts.values() if h.power and h.power.unit == name]
-    known = [*map(str, usable), *outlets]
+    known = dict.fromkeys((*map(str, usable), *outlets))
     parts = [part] if part in known else _in_range(part)
     for one in parts:
         if one not in known:
-            raise UsageError(f"{name} has no {one!r} in lab {lab.lab}", hint=nearest(one, known))
+            hint = nearest(one, list(known))
+            raise UsageError(f"{name} has no {one!r} in lab {lab.lab}", hint=hint)
     return frozenset().union(*(part_of(lab, name, one) for one in parts))
 
 

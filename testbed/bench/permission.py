@@ -112,7 +112,7 @@ class Guard:
         """
         if self._lease is None:
             raise BusyError(f"nothing of {name} is leased", hint="this is a bug: report it")
-        if not {*boxes} <= {resource.box for resource in self._lease.resources}:
+        if not {*boxes} <= self._lease.boxes:
             self.lease_reported_identities()
         for box in boxes:
             self._lease.check(box, parts)

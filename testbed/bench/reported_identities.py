@@ -8,7 +8,7 @@ from testbed.bench import identities
 from testbed.bench.contracts import Identity
 from testbed.bench.lease_resources import Resources, addresses_of, boxes_of, element
 from testbed.errors import InstrumentError
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.schema import Lab
 
 
@@ -48,15 +48,16 @@ class ReportedIdentities:
     def resources(self, held: Resources) -> Resources:
         """Return the resources of a lease that belong to these devices, by reported identity."""
         found: set[Resource] = set()
+        index = ResourceIndex(held)
         for name, key in self._instruments.items():
-            found |= _known_as(held, boxes_of(self._lab, name), [key] if key else [])
+            found |= _known_as(index, boxes_of(self._lab, name), [key] if key else [])
         for name, keys in self._hosts.items():
-            found |= _known_as(held, addresses_of(self._lab, name), keys)
+            found |= _known_as(index, addresses_of(self._lab, name), keys)
         return frozenset(found)
 
 
-def _known_as(held: Resources, boxes: Iterable[str], keys: Iterable[str]) -> set[Resource]:
-    mine = [resource for resource in held if resource.box in boxes]
+def _known_as(held: ResourceIndex, boxes: Iterable[str], keys: Iterable[str]) -> set[Resource]:
+    mine = [resource for box in {*boxes} for resource in held.of_box(box).values()]
     return {Resource(key, one.part, one.name) for one in mine for key in keys}
 
 

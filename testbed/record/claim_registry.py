@@ -92,7 +92,7 @@ class ClaimRegistry:
     def renew(self, claim: Claim) -> str:
         """Renew a claim; return a sentence on why it is lost, or an empty string."""
         with self._store.open() as ledger:
-            before = ledger.claims()
+            before = ledger.claims(claim.token)
             until = ledger.now + LEASE_TTL
             after = rules.renew(before, claim.token, claim.resources, until)
             if after is None:
@@ -103,7 +103,7 @@ class ClaimRegistry:
     def end(self, token: str) -> None:
         """End a claim; do nothing if it does not exist."""
         with self._store.open() as ledger:
-            before = ledger.claims()
+            before = ledger.claims(token)
             ledger.write(before, rules.release(before, token))
 
     def replace_run(self, run: str, successor: Claim) -> tuple[Claim, frozenset[Resource]]:
@@ -138,6 +138,7 @@ class ClaimRegistry:
         BusyError for other claims.
         """
         unwanted, me = frozenset(resources), holder_here(os.getpid())
+        sought = rules.ResourceIndex(unwanted)
         with self._store.open() as ledger:
             before = ledger.claims()
             after, hit = rules.revoke(before, unwanted)
@@ -148,7 +149,7 @@ class ClaimRegistry:
                 if not forced:
                     raise _busy([found], unwanted)
                 by = f"{me.user} (process {me.pid} on {me.host})"
-                ledger.log_revocation(claim.token, by, _named(claim, unwanted))
+                ledger.log_revocation(claim.token, by, _named(claim, sought))
             ledger.write(before, after)
         for claim in hit:
             notify_holder(claim.token)
@@ -221,7 +222,8 @@ def _may_have_pending_undo(holder: Holder) -> bool:
 
 def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
     """Return an error that names the holders, with a hint about the first of them."""
-    words = "; ".join(f"{_named(f.claim, wanted)}: held by {f.claim.holder}" for f in found)
+    sought = rules.ResourceIndex(wanted)
+    words = "; ".join(f"{_named(f.claim, sought)}: held by {f.claim.holder}" for f in found)
     first = found[0].claim.holder
     if found[0].standing == "unrecovered":
         where = "" if first.host == socket.gethostname() else f" on {first.host}"
@@ -254,10 +256,10 @@ def _names_here(claim: Claim, wanted: frozenset[Resource]) -> list[str]:
     return rules.names_of(theirs)
 
 
-def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
+def _named(claim: Claim, wanted: rules.ResourceIndex) -> str:
     """Name what a claim has of what is wanted, by both names where they differ."""
-    theirs = rules.ResourceIndex(wanted).overlapping(claim.resources)
-    ours = rules.ResourceIndex(theirs).overlapping(wanted)
+    theirs = wanted.overlapping(claim.resources)
+    ours = wanted.overlapped_by(theirs)
     names = {r.box_name for r in theirs}
     other = [r for r in ours if r.box_name not in names]
     known = f", known here as {rules.format_resources(other)}" if other and names != {""} else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -12,7 +12,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, LabError
 from testbed.record.claim_registry import LOST, ClaimRegistry
 from testbed.record.journal import open_entries
-from testbed.record.lease_rules import LEASE_TTL, Claim, Resource
+from testbed.record.lease_rules import LEASE_TTL, Claim, Resource, ResourceIndex
 from testbed.record.locks import LivenessLock
 
 HEARTBEAT = 15.0
@@ -46,7 +46,7 @@ class Lease:
         self.inherited = inherited
         """What a dead run still held when this lease replaced its claim: no other had it since."""
         self._registry = registry
-        self._claim = claim
+        self._claim, self._index = claim, ResourceIndex(claim.resources)
         self._liveness = liveness
         self._lost = ""
         self._renewed = began
@@ -65,6 +65,11 @@ class Lease:
         return self._claim.resources
 
     @property
+    def boxes(self) -> Set[str]:
+        """Return the boxes that are leased, or of which a part is."""
+        return self._index.boxes
+
+    @property
     def is_lost(self) -> bool:
         """Return whether a part of the lease is no longer held by this process."""
         return bool(self._lost)
@@ -81,8 +86,8 @@ class Lease:
         Asks the store (bounded by its own limit) only if the last renewal is old, as after a stop
         of the process, or if a revocation was notified.
         """
-        mine = {resource.part for resource in self._claim.resources if resource.box == box}
-        missing = [] if "" in mine else sorted({*parts} - mine)
+        mine = self._index.of_box(box)
+        missing = [] if "" in mine else sorted({*parts} - mine.keys())
         if missing:
             raise BusyError(
                 f"{Resource(box, missing[0])} is not leased by this run",
@@ -105,6 +110,7 @@ class Lease:
                 return
             began = boot_time()
             self._claim = self._registry.widen(self._claim, more)
+            self._index = ResourceIndex(self._claim.resources)
             self._renewed, self._renewal_error = began, ""
 
     def held_by_others(self) -> frozenset[Resource]:

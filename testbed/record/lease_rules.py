@@ -10,7 +10,7 @@ holder, or by revocation. A holder that is known to run keeps its claim, however
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -106,13 +106,26 @@ class ResourceIndex:
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._parts: dict[str, set[str]] = {}
+        self._parts: dict[str, dict[str, Resource]] = {}
         for resource in resources:
-            self._parts.setdefault(resource.box, set()).add(resource.part)
+            self._parts.setdefault(resource.box, {})[resource.part] = resource
+
+    @property
+    def boxes(self) -> Set[str]:
+        """Return the boxes that any of these is, or is a part of."""
+        return self._parts.keys()
+
+    def of_box(self, box: str) -> Mapping[str, Resource]:
+        """Return those of a box by their parts; an empty part is the whole box."""
+        return self._parts.get(box, {})
 
     def overlapping(self, resources: Iterable[Resource]) -> frozenset[Resource]:
         """Return those of the given resources that overlap any in this index."""
         return frozenset(filter(self._overlaps, resources))
+
+    def overlapped_by(self, resources: Iterable[Resource]) -> frozenset[Resource]:
+        """Return those of these that overlap any of some resources."""
+        return frozenset(mine for other in resources for mine in self._overlapped(other))
 
     def overlaps(self, claim: Claim) -> bool:
         """Return whether a claim has any resource of this index."""
@@ -121,6 +134,12 @@ class ResourceIndex:
     def _overlaps(self, other: Resource) -> bool:
         parts = self._parts.get(other.box)
         return parts is not None and (not other.part or other.part in parts or "" in parts)
+
+    def _overlapped(self, other: Resource) -> Iterable[Resource]:
+        parts = self._parts.get(other.box, {})
+        if not other.part:
+            return parts.values()
+        return [parts[part] for part in ("", other.part) if part in parts]
 
 
 Claims = Mapping[str, Claim]
@@ -183,7 +202,8 @@ def renew(
 
 def release(claims: Claims, *tokens: str) -> Claims:
     """Remove claims; tokens without one are ignored."""
-    return {token: claim for token, claim in claims.items() if token not in tokens}
+    ended = set(tokens)
+    return {token: claim for token, claim in claims.items() if token not in ended}
 
 
 def revoke(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:

@@ -15,9 +15,10 @@ import socket
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields, replace
+from itertools import chain
 from pathlib import Path
 from threading import Timer
 from typing import Any, Protocol
@@ -40,6 +41,9 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS testbed_forced (
          token TEXT NOT NULL, at TEXT NOT NULL, by_whom TEXT NOT NULL, what TEXT NOT NULL)""",
 )
+_BATCH = 200
+"""Rows in one statement: SQLite before 3.32 takes 999 values, and a row has up to four."""
+
 _LIMIT = 10
 """Seconds that a transaction may wait for others, and the most that one on a server may take."""
 
@@ -52,39 +56,38 @@ class Ledger:
         self.now = now
         """The store's own time: the one clock that decides expiry for all who share it."""
 
-    def claims(self) -> Claims:
-        """Return every claim by its token."""
+    def claims(self, token: str = "") -> Claims:
+        """Return every claim by its token, or that of one `token` alone."""
         resources: dict[str, set[Resource]] = {}
-        rows = self._connection.execute("SELECT box, part, name, token FROM testbed_leases")
-        for box, part, name, token in rows.fetchall():
-            resources.setdefault(token, set()).add(Resource(box, part, name))
-        rows = self._connection.execute("SELECT token, expires, holder FROM testbed_claims")
+        select = "SELECT box, part, name, token FROM testbed_leases WHERE ? IN ('', token)"
+        for box, part, name, owner in self._connection.execute(select, (token,)).fetchall():
+            resources.setdefault(owner, set()).add(Resource(box, part, name))
+        select = "SELECT token, expires, holder FROM testbed_claims WHERE ? IN ('', token)"
         return {
-            token: Claim(token, _holder(holder), frozenset(resources.get(token, ())), expires)
-            for token, expires, holder in rows.fetchall()
+            owner: Claim(owner, _holder(holder), frozenset(resources.get(owner, ())), expires)
+            for owner, expires, holder in self._connection.execute(select, (token,)).fetchall()
         }
 
     def write(self, before: Claims, after: Claims) -> None:
-        """Change the rows from one set of claims to another."""
-        changed = [t for t in {*before, *after} if before.get(t) != after.get(t)]
-        for token in [t for t in changed if _is_renewal(before.get(t), after.get(t))]:
-            changed.remove(token)
+        """Change the rows from one set of claims to another; a renewed claim takes one statement."""
+        changed = sorted(t for t in {*before, *after} if before.get(t) != after.get(t))
+        renewed = {t for t in changed if _is_renewal(before.get(t), after.get(t))}
+        for token in sorted(renewed):
             statement = "UPDATE testbed_claims SET expires = ? WHERE token = ?"
             self._run(statement, after[token].expires, token)
-        for token in changed:
-            self._run("DELETE FROM testbed_leases WHERE token = ?", token)
-            self._run("DELETE FROM testbed_claims WHERE token = ?", token)
-        for claim in (after[token] for token in changed if token in after):
-            holder = json.dumps(asdict(claim.holder))
-            self._run(
-                "INSERT INTO testbed_claims (token, expires, holder) VALUES (?, ?, ?)",
-                *(claim.token, claim.expires, holder),
-            )
-            for resource in sorted(claim.resources):
-                self._run(
-                    "INSERT INTO testbed_leases (box, part, name, token) VALUES (?, ?, ?, ?)",
-                    *(resource.box, resource.part, resource.name, claim.token),
-                )
+        replaced = [token for token in changed if token not in renewed]
+        removed = [(token,) for token in replaced if token in before]
+        self._run_on_rows("DELETE FROM testbed_leases WHERE token IN (VALUES {})", removed)
+        self._run_on_rows("DELETE FROM testbed_claims WHERE token IN (VALUES {})", removed)
+        added = [after[token] for token in replaced if token in after]
+        self._run_on_rows(
+            "INSERT INTO testbed_claims (token, expires, holder) VALUES {}",
+            [(claim.token, claim.expires, json.dumps(asdict(claim.holder))) for claim in added],
+        )
+        self._run_on_rows(
+            "INSERT INTO testbed_leases (box, part, name, token) VALUES {}",
+            [(r.box, r.part, r.name, claim.token) for claim in added for r in claim.resources],
+        )
 
     def log_revocation(self, token: str, by: str, what: str) -> None:
         """Record permanently which user removed which resources from a claim."""
@@ -101,6 +104,14 @@ class Ledger:
 
     def _run(self, statement: str, *values: Any) -> None:
         self._connection.execute(statement, values)
+
+    def _run_on_rows(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement that takes rows where it has `{}`, for many of them at once."""
+        for first in range(0, len(rows), _BATCH):
+            batch = rows[first : first + _BATCH]
+            row = f"({', '.join('?' * len(batch[0]))})"
+            marks = ", ".join([row] * len(batch))
+            self._run(statement.replace("{}", marks), *chain.from_iterable(batch))
 
 
 class LeaseStore(Protocol):
