@@ -22,6 +22,8 @@ MAX_DEPTH = 64
 
 _LINE = 16 << 20
 """Bytes of one line."""
+_BLOCK = 1 << 20
+"""Bytes that are read at once of what is taken line by line."""
 
 _MODES = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND}
 
@@ -74,10 +76,14 @@ def read_file(path: Path, limit: int, *, follow: bool = False) -> bytes:
 def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[bytes]:
     """Yield the lines of a regular file without line ends; raise OSError as `read_file`."""
     with open_file(path, limit, follow=follow) as file:
-        while line := file.readline(_LINE):
-            if len(line) == _LINE:
+        rest = b""
+        while block := file.read(_BLOCK):
+            *lines, rest = (rest + block).split(b"\n")
+            if max(len(rest), len(lines[0]) if lines else 0) >= _LINE:  # others are in the block
                 raise OSError(errno.EFBIG, f"a line of the file is longer than {_LINE >> 20} MiB")
-            yield line.removesuffix(b"\n")
+            yield from lines
+        if rest:
+            yield rest
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -114,7 +120,7 @@ def parse_json(text: str | bytes) -> Any:
     """
     try:
         text = text if isinstance(text, str) else text.decode()
-        value = _DECODER.decode(text)
+        value = _decoded(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
@@ -144,6 +150,16 @@ def _refuse(constant: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _decoded(text: str) -> Any:
+    try:  # a log has a million values with nothing around them
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    except json.JSONDecodeError:
+        pass
+    return _DECODER.decode(text)
 
 
 def _check(found: os.stat_result, limit: int) -> None:
