@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,17 +130,21 @@ def _failed(error: OSError) -> LabError:
     return LabError(f"writing the event log failed: {error}", hint="free space on the disk")
 
 
-def read_events(path: Path) -> Iterator[Event]:
+def read_events(path: Path, *, without: Collection[str] = ()) -> Iterator[Event]:
     """Yield the events of a log; a last line that a crash truncated is left out.
 
-    Raise UsageError for any other line that is no event.
+    Raise UsageError for any other line that is no event. Those of the kinds `without` are not even
+    parsed, where a line begins as `EventLog` writes it.
     """
+    skipped = _beginning(without) if without else None
     broken: ValueError | None = None
     try:
         # As bytes: a cut may go through a character, and text has more ends of line than one.
         for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
             if broken is not None:  # it was not the last line
                 raise UsageError(f"{path}:{number - 1}: {broken}") from broken
+            if skipped is not None and skipped.match(line):
+                continue
             try:
                 event = Event.from_json(line.decode())
             except ValueError as error:
@@ -148,3 +153,9 @@ def read_events(path: Path) -> Iterator[Event]:
                 yield event
     except OSError as error:
         raise UsageError(f"reading {path} failed: {error.strerror}") from error
+
+
+def _beginning(kinds: Collection[str]) -> re.Pattern[bytes]:
+    """Return what matches the beginning of the lines of some kinds of events."""
+    words = "|".join(map(re.escape, kinds)).encode()
+    return re.compile(rb'\{"seq": [0-9]+, "t": [^,]+, "kind": "(?:%b)", ' % words)

@@ -263,3 +263,12 @@ def test_a_resumed_log_times_events_by_the_wall_clock(tmp_path):
     resumed = EventLog.resume(path)
     assert 7200 <= resumed.append("note").t < 7260
     resumed.close()
+
+
+def test_events_of_kinds_that_are_not_wanted_are_left_out(log, tmp_path):
+    kinds = ("run.begin", "step", "note", "sample", "step", "clock.offset")
+    for number, kind in enumerate(kinds):
+        log.trial = number or None
+        log.append(kind, kind)
+    found = read_events(tmp_path / "events.jsonl", without=("step", "sample"))
+    assert [event.kind for event in found] == ["run.begin", "note", "clock.offset"]
