@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import size_name
-from testbed.analysis.steps import finished_steps
+from testbed.analysis.step_reports import finished_steps
 from testbed.events import Event
 
 

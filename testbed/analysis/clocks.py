@@ -22,20 +22,25 @@ common. Between these two samples all that is said is that the offset was betwee
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from testbed.analysis.clock_samples import ClockSamples
 from testbed.events import Event
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Places = npt.NDArray[np.intp]
 
 SLEW = 1.2e-3
 """Seconds by which a host's clock and ours come apart in a second at most, each 600 ppm off."""
 
-_AROUND = 16
-"""Samples on either side of an instant that the drift is measured over."""
-_USUAL_RATE = 1e-4
-"""How far off the rate of a clock usually is: what holds where samples cannot tell."""
-_FINEST = 1e-7
-"""No sample is trusted to less than that."""
+_MANY = 16
+"""Stamps of one host from which on all are moved at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,27 @@ class Instant:
         return Instant(self.early, t, min(self.middle, t))
 
 
+class Instants(NamedTuple):
+    """Many moments in columns, each with its bounds and where it is most likely."""
+
+    early: Floats
+    late: Floats
+    guess: Floats
+
+    def at(self, rows: Places) -> list[Instant]:
+        """Return some of them, one by one."""
+        columns = (column[rows].tolist() for column in self)
+        return [Instant(*bounds) for bounds in zip(*columns, strict=True)]
+
+    def before(self, t: Floats) -> Instants:
+        """Return the same moments, each known to lie before an instant, where that can be."""
+        import numpy as np
+
+        is_later = (self.early <= t) & (t < self.late)
+        late = np.where(is_later, t, self.late)
+        return Instants(self.early, late, np.where(is_later, np.minimum(self.guess, t), self.guess))
+
+
 class Clocks:
     """How far each host's clock is ahead of the clock of the event log, over time.
 
@@ -74,19 +100,19 @@ class Clocks:
     def __init__(self, events: Iterable[Event] = (), slew: float = SLEW) -> None:
         """Take what a log says of clocks that come apart by at most `slew` in a second."""
         self._slew = slew
-        self._starts: dict[str, list[_Start]] = {}
+        self._starts: dict[str, list[ClockSamples]] = {}
         for event in events:
             self.add(event)
 
     def add(self, event: Event) -> None:
         """Add one clock measurement; those of one host must come in the order of the log."""
         if event.kind == "host.ready":
-            self._of(event).append(_Start(event.t, self._slew))
+            self._of(event).append(ClockSamples(event.t, self._slew))
         elif event.kind == "clock.offset":
             self._of(event)[-1].add(event.t, event.data["ahead"], event.data["bound"])
 
-    def _of(self, event: Event) -> list[_Start]:
-        return self._starts.setdefault(event.subject, [_Start(event.t, self._slew)])
+    def _of(self, event: Event) -> list[ClockSamples]:
+        return self._starts.setdefault(event.subject, [ClockSamples(event.t, self._slew)])
 
     def instant(self, event: Event, mono: float) -> Instant | None:
         """Convert a host's time stamp to seconds of the log; None if the clock was not measured.
@@ -97,110 +123,35 @@ class Clocks:
         starts = [one for one in self._starts.get(event.data["host"], []) if one.is_measured]
         if not starts:
             return None
-        later = bisect_right(starts, event.t, key=lambda start: start.ready)
-        return starts[max(0, later - 1)].corrected(mono).before(event.t)
+        return _corrected(starts, event.t, mono)
 
+    def instants(self, host: str, reported: Floats, stamps: Floats) -> Instants | None:
+        """Return many stamps of one host as `instant` does, each reported at an instant of the log.
 
-class _Start:
-    """What was measured of a clock from one start of its host to the next, in the order of time."""
-
-    def __init__(self, ready: float, slew: float) -> None:
-        self.ready = ready
-        self._slew = slew
-        self._times: list[float] = []
-        self._readings: list[float] = []
-        """What the clock showed at each sample."""
-        self._measured: list[tuple[float, float]] = []
-        """Of each sample, how far ahead the clock was, and the bound of that."""
-        self._low: list[float] = []
-        self._high: list[float] = []
-        """Between what the clock was ahead at each, by all samples together."""
-        self._lines: dict[int, tuple[float, float, float]] = {}
-
-    @property
-    def is_measured(self) -> bool:
-        """Return whether this clock was measured at all."""
-        return bool(self._times)
-
-    def add(self, t: float, ahead: float, bound: float) -> None:
-        """Add one clock measurement, taken at the middle of its round trip."""
-        bound *= 1 + 2 * self._slew
-        place = bisect_right(self._times, t)
-        self._times.insert(place, t)
-        self._readings.insert(place, t + ahead)
-        self._measured.insert(place, (ahead, max(bound, _FINEST)))
-        self._low.insert(place, ahead - bound)
-        self._high.insert(place, ahead + bound)
-        self._lines.clear()
-        for neighbour in (place - 1, place + 1):
-            self._narrow(place, neighbour)
-        for step in (-1, 1):
-            other = place + step
-            while self._narrow(other, other - step):
-                other += step
-
-    def _narrow(self, place: int, by: int) -> bool:
-        """Cut off one sample's interval what the cone of another excludes; tell if that is any.
-
-        Where that would leave nothing, the clock was not slewed but set, and nothing is cut off.
+        To the last bit the same; None for an unmeasured clock.
         """
-        if not (0 <= place < len(self._times) and 0 <= by < len(self._times)):
-            return False
-        low, high = self._cone(by, self._times[place])
-        low, high = max(low, self._low[place]), min(high, self._high[place])
-        if low > high or (low, high) == (self._low[place], self._high[place]):
-            return False
-        self._low[place], self._high[place] = low, high
-        return True
+        import numpy as np
 
-    def _cone(self, place: int, t: float) -> tuple[float, float]:
-        width = self._slew * abs(t - self._times[place])
-        return self._low[place] - width, self._high[place] + width
+        starts = [one for one in self._starts.get(host, []) if one.is_measured]
+        if not starts:
+            return None
+        if len(stamps) < _MANY:
+            pairs = zip(reported.tolist(), stamps.tolist(), strict=True)
+            each = [_corrected(starts, t, mono) for t, mono in pairs]
+            rows = [(one.early, one.late, one.middle) for one in each]
+            return Instants(*np.array(rows).reshape(-1, 3).T)
+        ready = [start.ready for start in starts]
+        which = np.maximum(np.searchsorted(ready, reported, side="right") - 1, 0)
+        found = Instants(*(np.empty_like(stamps) for _ in range(3)))
+        for number in np.unique(which).tolist():
+            mine = np.flatnonzero(which == number)
+            of_start = starts[number].all_corrected(stamps[mine])
+            for whole, part in zip(found, of_start, strict=True):
+                whole[mine] = part
+        return found.before(reported)
 
-    def corrected(self, mono: float) -> Instant:
-        """Convert a time stamp of this host's clock to seconds of the log."""
-        after = bisect_right(self._readings, mono)
-        low, high = self._between(after, mono)
-        around = mono - (low + high) / 2
-        guess = min(max(self._guess(after, around), low), high)
-        return Instant(mono - high, mono - low, mono - guess)
 
-    def _between(self, after: int, mono: float) -> tuple[float, float]:
-        """Return between what the clock was ahead when it showed `mono`, before sample `after`."""
-        cones = [self._cone_at(n, mono) for n in (after - 1, after) if 0 <= n < len(self._times)]
-        low, high = max(low for low, _ in cones), min(high for _, high in cones)
-        if low <= high:
-            return low, high
-        return min(low for low, _ in cones), max(high for _, high in cones)
-
-    def _cone_at(self, place: int, mono: float) -> tuple[float, float]:
-        """Return what one sample says of the clock when that showed `mono`.
-
-        How long before or after the sample that was is known in the clock's own seconds.
-        """
-        low, high = self._low[place], self._high[place]
-        shown = self._times[place] + (low + high) / 2
-        width = (abs(mono - shown) + (high - low) / 2) * self._slew / (1 - self._slew)
-        return low - width, high + width
-
-    def _guess(self, after: int, t: float) -> float:
-        """Return how far the clock probably was ahead at an instant before sample `after`."""
-        if after not in self._lines:
-            self._lines[after] = self._line(after)
-        middle, ahead, rate = self._lines[after]
-        return ahead + rate * (t - middle)
-
-    def _line(self, after: int) -> tuple[float, float, float]:
-        """Return an instant, how far ahead the clock was then, and its rate, by least squares."""
-        span = slice(max(0, after - _AROUND), after + _AROUND)
-        first, zero = self._times[span][0], self._measured[span][0][0]
-        times = [t - first for t in self._times[span]]
-        values = [ahead - zero for ahead, _ in self._measured[span]]
-        weights = [bound**-2 for _, bound in self._measured[span]]
-        total = sum(weights)
-        middle = sum(w * t for w, t in zip(weights, times, strict=True)) / total
-        ahead = sum(w * value for w, value in zip(weights, values, strict=True)) / total
-        rows = list(zip(weights, times, values, strict=True))
-        spread = sum(w * (t - middle) ** 2 for w, t, _ in rows) + _USUAL_RATE**-2
-        rate = sum(w * (t - middle) * (value - ahead) for w, t, value in rows) / spread
-        return first + middle, zero + ahead, rate
+def _corrected(starts: Sequence[ClockSamples], reported: float, mono: float) -> Instant:
+    """Return a stamp by the last start of its host before the report that was measured."""
+    later = bisect_right(starts, reported, key=lambda start: start.ready)
+    return Instant(*starts[max(0, later - 1)].corrected(mono)).before(reported)

@@ -206,7 +206,8 @@ class MarkFinder:
         """Return whether a policy formed a new generation after the fault, or meant to."""
         if any(e.kind == DECISION and e.t >= zero.early for e in self._events):
             return True
-        return any(s.generation > self._generation(zero) for s in self._steps)
+        hit = self._generation(zero)
+        return any(step.generation > hit for step in self._steps)
 
     def _generation(self, zero: Instant) -> int:
         """Return the generation that the fault hit."""
@@ -219,7 +220,8 @@ class MarkFinder:
         """Return t10 and t11: the first step that counts belongs to a new generation."""
         before = [step for step in self._steps if step.end.late < zero.early]
         after = [s for s in self._steps if s.begin.late > zero.early and s.is_verified]
-        after = [step for step in after if step.generation > self._generation(zero)]
+        hit = self._generation(zero)
+        after = [step for step in after if step.generation > hit]
         if not after:
             return None, None
         return after[0].end, _throughput_back(before, after)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.clocks import Instant
 from testbed.analysis.grouping import grouped
 from testbed.events import Event
 
@@ -41,73 +41,9 @@ class Step:
     """The algorithm or dimension, and the size, of a timed collective; training is all alike."""
 
 
-def rank_count(events: Iterable[Event]) -> int:
-    """Return the number of ranks that reported a step or a sample."""
-    ranks = {event.data["rank"] for event in events if event.kind in KINDS} - {None}
-    return 1 + max(ranks, default=-1)
-
-
-def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[Step]:
-    """Return the steps that all ranks finished, in the order of their ends."""
-    reports = grouped(
-        (e for e in events if e.kind in KINDS and e.data["rank"] is not None), generation_and_step
-    )
-    steps = [_step(key, group, clocks) for key, group in reports.items() if len(group) == ranks]
-    return sorted((step for step in steps if step is not None), key=lambda step: step.end.late)
-
-
 def generation_and_step(report: Event) -> tuple[int, int]:
     """Return the generation and the number of the step that a rank reports."""
     return report.data["generation"], report.data["step"]
-
-
-def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Step | None:
-    entries = [clocks.instant(r, _collective(r)[0]) for r in reports]
-    exits = [clocks.instant(r, _collective(r)[1]) for r in reports]
-    begins = _known(clocks.instant(r, r.data["begin"]) for r in reports)
-    ends = _known(clocks.instant(r, r.data["end"]) for r in reports)
-    if len(begins) < len(reports) or len(ends) < len(reports):
-        return None
-    arrived = sorted(at.middle for at in _known(entries))
-    digests = {report.data.get("digest", "") for report in reports}
-    return Step(
-        generation=key[0],
-        number=key[1],
-        begin=min(begins, key=lambda at: at.early),
-        end=max(ends, key=lambda at: at.late),
-        is_verified=len(digests) == 1 and all(map(_is_verified, reports)),
-        loss=reports[0].data.get("loss"),
-        collective=max(e.middle for e in _known(exits)) - arrived[-1],
-        skew=arrived[-1] - arrived[-2] if len(arrived) > 1 else 0.0,
-        bytes_sent=max(report.data.get("bytes") or 0 for report in reports),
-        choice=reports[0].data.get("choice", 0),
-        work=_work(reports[0]),
-    )
-
-
-def _collective(report: Event) -> tuple[float, float]:
-    """Return when a rank entered the collective and when it was through, by its own clock."""
-    if report.kind == "sample":
-        return report.data["begin"], report.data["end"]
-    begin, end = report.data["collective"]
-    return begin, end
-
-
-def _is_verified(report: Event) -> bool:
-    """Return whether a rank verified the sums; one that times a collective goes on only if so."""
-    is_good: bool = report.data.get("verified", report.kind == "sample")
-    return is_good
-
-
-def _work(report: Event) -> str:
-    if report.kind == "step":
-        return ""
-    what = report.data.get("dimension") or report.data.get("algorithm", "ring")
-    return f"{what} {report.data['size']}"
-
-
-def _known(instants: Iterable[Instant | None]) -> list[Instant]:
-    return [at for at in instants if at is not None]
 
 
 def step_time(steps: Sequence[Step]) -> float | None:
@@ -128,24 +64,3 @@ def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
         kind: statistics.median(b.end.middle - a.end.middle for a, b in pairs)
         for kind, pairs in by_kind.items()
     }
-
-
-def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float | None:
-    """Return the share of bytes that a rank's ports sent beyond the data of its AllReduces.
-
-    The median over the ranks, from the end of the first to the end of the last step of a
-    generation, up to step `last`. None where ports have no counters.
-    """
-    counted = (
-        event
-        for event in events
-        if event.kind == "step" and event.data["generation"] == generation
-        if event.data["step"] <= last and event.data.get("wire") is not None
-    )
-    shares = []
-    for reports in grouped(counted, lambda event: event.data["rank"]).values():
-        asked = sum(report.data["bytes"] for report in reports[1:])
-        if asked:
-            sent = reports[-1].data["wire"] - reports[0].data["wire"]
-            shares.append(sent / asked - 1)
-    return statistics.median(shares) if shares else None

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from testbed.analysis.clocks import Instant
 
+_FEW = 1000
+"""Tries up to which every number of choices among them is a float."""
+
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
@@ -50,7 +53,11 @@ def find_straggler(arrivals: Sequence[Mapping[int, Instant]]) -> Straggler | Non
 
 def _at_least(count: int, total: int, chance: float) -> float:
     """Return the chance of `count` hits or more in `total` tries."""
-    return math.fsum(
-        math.comb(total, hits) * chance**hits * (1 - chance) ** (total - hits)
-        for hits in range(count, total + 1)
-    )
+    return math.fsum(_exactly(hits, total, chance) for hits in range(count, total + 1))
+
+
+def _exactly(hits: int, total: int, chance: float) -> float:
+    if total <= _FEW:
+        return math.comb(total, hits) * chance**hits * (1 - chance) ** (total - hits)
+    choices = math.lgamma(total + 1) - math.lgamma(hits + 1) - math.lgamma(total - hits + 1)
+    return math.exp(choices + hits * math.log(chance) + (total - hits) * math.log1p(-chance))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from testbed.analysis.arms import Arm, arms
@@ -17,6 +19,7 @@ from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.trial import TrialResult, analyse_trial
+from testbed.analysis.trial_events import TrialEvents
 from testbed.analysis.verdict import Outcome, cleanup_of, left_of, verdict_of
 from testbed.events import Event
 from testbed.schema import Arm as ExperimentArm
@@ -98,15 +101,52 @@ class Summary:
         }
 
 
-def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summary:
-    """Return the summary of a run from its events; a truncated log gives a partial summary."""
+_OF_RUNS = frozenset(
+    {
+        *("run.begin", "run.end", "retry", "health", "receiver.destroyed", "settings"),
+        *("prediction", "note", "cleanup.begin", "cleanup.end", "recover.begin", "recover.end"),
+    }
+)
+"""Events that say something of a run besides its trials."""
+
+
+def summarise(
+    run: str, experiment: Experiment, events: Iterable[Event], others: Iterable[Event] | None = None
+) -> Summary:
+    """Return the summary of a run from its events; a truncated log gives a partial summary.
+
+    No more than one trial's events are in memory at once, where `events` come from a file. They
+    are needed twice, the first time only `others`: those besides steps and samples.
+    """
+    clocks, of_run = Clocks(), []
+    for event in events if others is None else others:
+        clocks.add(event)
+        if event.kind in _OF_RUNS:
+            of_run.append(event)
+    each = sorted(_analysed(events, clocks), key=attrgetter("number"))
+    trials = with_crossings(experiment.arms(), each)
+    return _of_trials(run, experiment, of_run, trials)
+
+
+def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:
+    """Yield what each trial came to; a run does them one after the other."""
+    seen: set[int | None] = set()
+    of_trials = (event for event in events if event.trial is not None)
+    for number, mine in groupby(of_trials, key=attrgetter("trial")):
+        if number in seen:
+            raise ValueError(f"the events of trial {number} are not together")
+        seen.add(number)
+        trial = TrialEvents(mine)
+        if trial.is_begun:
+            yield analyse_trial(number, trial, clocks)
+
+
+def _of_trials(
+    run: str, experiment: Experiment, events: Sequence[Event], trials: Sequence[TrialResult]
+) -> Summary:
+    """Return what a run came to by its trials, and its other events."""
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
     end = next((event.data for event in events if event.kind == "run.end"), None)
-    clocks = Clocks(events)
-    begun = {event.trial for event in events if event.kind == "trial.begin"}
-    numbers = sorted(number for number in begun if number is not None)
-    each = (analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers)
-    trials = with_crossings(experiment.arms(), list(each))
     found = metrics(trials)
     share = experiment.valid_share
     own = {arm.name: _own_metrics(arm) for arm in experiment.arms()}

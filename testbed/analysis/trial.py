@@ -16,15 +16,8 @@ from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
-from testbed.analysis.steps import (
-    Step,
-    finished_steps,
-    kind_of_interval,
-    rank_count,
-    step_time,
-    usual_intervals,
-    wire_overhead,
-)
+from testbed.analysis.steps import Step, kind_of_interval, step_time, usual_intervals
+from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 
 _SPANS = {
@@ -76,6 +69,8 @@ class TrialResult:
     """Share of the machine's processor time that other programs took meanwhile, where known."""
     metric_definitions: Mapping[str, MetricDefinition] = field(default_factory=dict)
     """What the experiment itself says of metrics that are its own."""
+    step_ends: Sequence[float] = ()
+    """When the steps ended that figures show, in order, in the log's seconds."""
 
     @property
     def recovered(self) -> bool | None:
@@ -105,12 +100,12 @@ class TrialResult:
         return "not recovered" if self.job_failed else self.response
 
 
-def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
+def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks) -> TrialResult:
     """Compute the result of one trial from its events."""
+    events, ranks = trial.others, trial.reports.ranks
     begin = next((e.subject for e in events if e.kind == "trial.begin"), "")
     end = next((event for event in events if event.kind == "trial.end"), None)
-    ranks = rank_count(events)
-    steps = finished_steps(events, clocks, ranks)
+    steps = trial.reports.finished(clocks, ranks)
     finder = MarkFinder(events, clocks, steps)
     injected = [event for event in events if event.kind == "fault.inject"]
     breaks = any(event.data.get("breaks", True) for event in injected)
@@ -119,8 +114,8 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     if marks and not breaks and marks.response == "not recovered":
         marks = None  # a job that was only slowed down had ended before it was let go
     fault = finder.fault()
-    values = _job_values(events, steps, clocks, marks.at.get("t0") if marks else fault, ranks)
-    values |= collective_values(events, clocks, ranks, fault)
+    values = _job_values(trial, steps, clocks, marks.at.get("t0") if marks else fault)
+    values |= collective_values(trial.samples, clocks, ranks, fault)
     if fault is not None and not breaks:
         values |= choice_values([step for step in steps if not step.work], fault)
     predicted = _predictions(events)
@@ -142,6 +137,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         retries=sum(event.kind == "retry" for event in events),
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
+        step_ends=sorted({step.end.middle for step in steps if marks or not step.work}),
     )
 
 
@@ -235,7 +231,8 @@ def _ridden_dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
     """Return the work lost in the steps that a fault could have touched, and did not stop."""
     zero = marks.at["t0"].early
     usual = usual_intervals([step for step in steps if step.end.late < zero])
-    pairs = [(one, other) for one, other in pairwise(steps) if other in marks.watched]
+    watched = set(marks.watched)
+    pairs = [(one, other) for one, other in pairwise(steps) if other in watched]
     took = sum(other.end.middle - one.end.middle for one, other in pairs)
     normal = [usual.get(kind_of_interval(one, other)) for one, other in pairs]
     known = [seconds for seconds in normal if seconds is not None]
@@ -243,19 +240,20 @@ def _ridden_dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
 
 
 def _job_values(
-    events: Sequence[Event], steps: Sequence[Step], clocks: Clocks, zero: Instant | None, ranks: int
+    trial: TrialEvents, steps: Sequence[Step], clocks: Clocks, zero: Instant | None
 ) -> dict[str, float | str]:
     """Return what the job itself did, before the fault where there was one."""
     trained = [step for step in steps if not step.work]
     quiet = [step for step in trained if zero is None or step.end.late < zero.early]
-    values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
+    events, ranks = trial.others, trial.reports.ranks
+    values: dict[str, float | str] = dict(bandwidths(trial.samples, clocks, ranks))
     values |= {name: value for name, (value, _) in _readings(events).items()}
     if (normal := step_time(quiet)) is not None:
         values["step_time"] = normal
     if rates := [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]:
         values["busbw"] = statistics.median(rates)
     if quiet:
-        overhead = wire_overhead(events, quiet[-1].generation, quiet[-1].number)
+        overhead = trial.reports.wire_overhead(quiet[-1].generation, quiet[-1].number)
         values |= {} if overhead is None else {"wire_overhead": overhead}
     if steps:
         values["steps"] = steps[-1].number + 1

@@ -19,7 +19,6 @@ from testbed.report.waiting_message import waiting
 
 if TYPE_CHECKING:
     from testbed.analysis.summary import Summary
-    from testbed.events import Event
 
 _NUMBERS, _PAGE, _FIGURES = 2, 1, 1
 """How many signals each step tolerates, those during the run included."""
@@ -43,7 +42,7 @@ class PostRun:
         with record_signals(self._note):
             self._begin("computing the numbers", _NUMBERS)
             with explain_signal_exit(self._without_numbers), waiting(self._under_way, sys.stderr):
-                summary, events = self._sum_up()
+                summary = self._sum_up()
                 is_drawn = len(self._signals) <= _FIGURES
                 page = "" if json else last_page(summary, self._directory, will_be_drawn=is_drawn)
             self._begin("handing over the last page", _PAGE)
@@ -53,12 +52,12 @@ class PostRun:
             if is_drawn:
                 self._begin("drawing report.html", _FIGURES)
                 with explain_signal_exit(self._without_figures):
-                    draw(self._directory, summary, events)
+                    draw(self._directory, summary)
         if self._signals and summary.exit_code != EXIT_UNSAFE:
             return EXIT_SIGNALLED + self._signals[0]
         return summary.exit_code
 
-    def _sum_up(self) -> tuple[Summary, list[Event]]:
+    def _sum_up(self) -> Summary:
         try:
             return sum_up(self._directory)
         except UsageError as error:  # it was intact when the run began

@@ -15,7 +15,6 @@ from testbed.cli.run_list import RunSelection, print_runs, row_of
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
 from testbed.files import exists
 from testbed.plugins import kinds
-from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
 from testbed.schema import Experiment, Lab, load
 from testbed.units import counted
@@ -147,6 +146,6 @@ def _write_figures(summary: Summary, directory: RunDirectory) -> None:
     if why := directory.foreign():
         raise UsageError(f"no figure was written to {directory.path}: {why}")
     folder = directory.inside("figures")
-    files = write_figures(summary, list(read_events(directory.events)), folder)
+    files = write_figures(summary, folder)
     names = ", ".join(file.name for file in files)
     print(f"wrote {names or 'no figure'} to {folder}", file=sys.stderr)

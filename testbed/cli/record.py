@@ -22,7 +22,6 @@ from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
-from testbed.events import Event
 from testbed.printable import unfiltered
 from testbed.record.journal import has_entries, has_pending_undo
 from testbed.record.log import EventLog, read_events
@@ -136,24 +135,26 @@ def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Itera
     shutil.rmtree(directory.path, ignore_errors=True)
 
 
-def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
+def sum_up(directory: RunDirectory) -> Summary:
     """Compute a run's numbers from its event log, and write summary.json and junit.xml.
 
     In a directory of another user nothing is written, and the reason is printed.
     """
+    from testbed.analysis.steps import KINDS as STEPS
     from testbed.analysis.summary import summarise
     from testbed.report.junit import write_junit
 
     overrides, _ = split_overrides(_overrides(directory))
     experiment = load_experiment(directory.inside("experiment.yaml"), overrides)
-    events = list(read_events(directory.events))
-    summary = summarise(directory.id, experiment, events)
+    path = directory.events
+    others = read_events(path, without=STEPS)
+    summary = summarise(directory.id, experiment, read_events(path), others)
     if why := directory.foreign():
         print(f"testbed: nothing is written: {why}", file=sys.stderr)
-        return summary, events
+        return summary
     directory.write_json("summary.json", summary.to_json())
     write_junit(summary, directory.path / "junit.xml")
-    return summary, events
+    return summary
 
 
 def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool = True) -> str:
@@ -170,17 +171,20 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     return "".join(f"{line.rstrip()}\n" for line in page.get().splitlines())
 
 
-def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None:
+def draw(directory: RunDirectory, summary: Summary) -> None:
     """Write report.html, which takes a second or more because of its figures.
 
     Nothing is printed about it, so that the end of the last page stays the last output.
     """
+    from testbed.analysis.steps import KINDS as STEPS
+
     if directory.foreign():
         return
     shown = waiting("drawing report.html", sys.stderr) if sys.stderr.isatty() else nullcontext()
     with shown:
         from testbed.report.html import write_html
 
+        events = read_events(directory.events, without=STEPS)
         write_html(summary, events, directory.path / "report.html")
 
 
@@ -192,11 +196,11 @@ def read_again(directory: RunDirectory, *, show: bool) -> Summary:
     """
     with report_damage(directory):
         with waiting("computing the numbers", sys.stderr):
-            summary, events = sum_up(directory)
+            summary = sum_up(directory)
         if show:
             page = last_page(summary, directory)
             print(page, end="", file=unfiltered(sys.stdout), flush=True)
-        draw(directory, summary, events)
+        draw(directory, summary)
     return summary
 
 

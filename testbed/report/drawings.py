@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from testbed.analysis.marks import NAMES
 from testbed.analysis.metrics import Metric, Sample
 from testbed.analysis.summary import Summary
-from testbed.events import Event
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.canvas import Form
@@ -33,13 +32,13 @@ class Drawing:
     rows: tuple[Row, ...]
 
 
-def drawings(summary: Summary, events: Sequence[Event]) -> Iterator[Drawing]:
-    """Yield the figures of a run; `events` are those that the summary was made from."""
+def drawings(summary: Summary) -> Iterator[Drawing]:
+    """Yield the figures of a run."""
     arms = anatomies(summary)
     names = [arm.arm for arm in arms]
     if recovered := [arm for arm in arms if arm.parts]:
         yield from _recoveries(summary, recovered)
-    found = step_rates(summary.trials, events)
+    found = step_rates(summary.trials)
     if any(len(pace.ends) > 1 for pace in found):
         yield from _rates(found, names)
     if faulty := [trial for trial in summary.trials if trial.marks and trial.marks.at]:

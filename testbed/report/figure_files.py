@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from testbed.analysis.summary import Summary
 from testbed.errors import LabError, UsageError
-from testbed.events import Event
 from testbed.files import replace_file
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
 from testbed.report.short_arm_names import shortened
 
 
-def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> list[Path]:
+def write_figures(summary: Summary, folder: Path) -> list[Path]:
     """Write every figure of a run to a folder as SVG, PDF and CSV; return the files."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is not a directory", hint="move it away")
     try:
         folder.mkdir(exist_ok=True)
         written = []
-        for drawing in drawings(shortened(summary), events):
+        for drawing in drawings(shortened(summary)):
             for name, content in _files(drawing):
                 replace_file(folder / name, content)
                 written.append(folder / name)

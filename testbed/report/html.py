@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ from testbed.report.wording import (
 )
 
 
-def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
-    """Write the report of a run; `events` are those that the summary was made from."""
+def write_html(summary: Summary, events: Iterable[Event], path: Path) -> None:
+    """Write the report of a run; of its `events`, those of steps are not needed."""
     jinja = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -55,8 +55,9 @@ def _shown(value: object) -> object:
     return printable(value, "\n\t")
 
 
-def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
-    begin = next((event.data for event in events if event.kind == "run.begin"), {})
+def _page(summary: Summary, events: Iterable[Event]) -> dict[str, Any]:
+    needed = [event for event in events if event.kind in ("run.begin", "fault.inject")]
+    begin = next((event.data for event in needed if event.kind == "run.begin"), {})
     full, summary = summary, shortened(summary)
     arms, tables = anatomies(summary), arm_tables(summary)
     columns = columns_of(tables)
@@ -70,14 +71,14 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
         "claim": claim_of(summary.experiment) if arms else None,
         "checks": check_rows(summary.checks),
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
-        "figures": dict(_figures(summary, events)),
+        "figures": dict(_figures(summary)),
         "mark_names": NAMES[1:] if arms else (),
         "settings": list(settings_lines(summary.settings)),
         "profile_headings": HEADINGS_OF_PROFILES,
         "profiles": list(profile_rows(summary.profiles)),
         "profiles_note": PROFILES_NOTE,
         "flags": [f"{name}: {why}" for name, why in summary.flags.items()],
-        "trials": list(_trials(summary, events)),
+        "trials": list(_trials(summary, needed)),
         "metrics": [_metric(name, summary.metrics[name]) for name in by_arm(summary.metrics)],
         "facts": list(_facts(begin)),
         "command": begin.get("command", ""),
@@ -91,11 +92,9 @@ def _parts(arm: Anatomy) -> Iterator[dict[str, str]]:
         yield part | statistics_in_words(duration, "s")
 
 
-def _figures(
-    summary: Summary, events: Sequence[Event]
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _figures(summary: Summary) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each figure that there is something to draw for, in every form."""
-    for drawing in drawings(summary, events):
+    for drawing in drawings(summary):
         drawn = ((form, drawing.draw(form)) for form in (WIDE, NARROW))
         yield drawing.name, [(form.name, svg(figure, drawing.name, form)) for form, figure in drawn]
 

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from testbed.analysis.clocks import Clocks
-from testbed.analysis.grouping import grouped
-from testbed.analysis.steps import KINDS, finished_steps, rank_count
 from testbed.analysis.trial import TrialResult
-from testbed.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +14,11 @@ class StepRates:
     """The instants in seconds of the log when steps of a trial ended, and those of its fault."""
 
     trial: TrialResult
-    ends: tuple[float, ...]
+
+    @property
+    def ends(self) -> Sequence[float]:
+        """Return when the steps ended, in order."""
+        return self.trial.step_ends
 
     @property
     def rates(self) -> list[float]:
@@ -31,23 +31,10 @@ class StepRates:
         return marks.at[name].middle if marks and name in marks.at else None
 
 
-def step_rates(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[StepRates]:
-    """Return the step rates of every trial in which a step was finished.
+def step_rates(trials: Sequence[TrialResult]) -> list[StepRates]:
+    """Return the step rates of every trial in which a step was finished, or something broken.
 
     Timed collectives count as steps in trials with a fault; without a fault they have a figure of
     their own.
     """
-    faulty = {trial.number for trial in trials if trial.marks is not None}
-    clocks = Clocks(events)
-    reports = (
-        event
-        for event in events
-        if event.kind == "step" or (event.kind in KINDS and event.trial in faulty)
-    )
-    by_trial = grouped(reports, lambda event: event.trial)
-    found = []
-    for trial in trials:
-        if mine := by_trial.get(trial.number):
-            ends = {step.end.middle for step in finished_steps(mine, clocks, rank_count(mine))}
-            found.append(StepRates(trial, tuple(sorted(ends))))
-    return found
+    return [StepRates(trial) for trial in trials if trial.step_ends or trial.marks]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.steps import finished_steps, step_time
+from testbed.analysis.step_reports import finished_steps
+from testbed.analysis.steps import step_time
 from testbed.collectives.cost import Links
 from testbed.collectives.schedule import Schedule
 from testbed.control.collective_choice import WINDOW, Choice, choose

@@ -7,7 +7,8 @@ from collections import deque
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder
-from testbed.analysis.steps import KINDS, Step, finished_steps
+from testbed.analysis.step_reports import finished_steps
+from testbed.analysis.steps import KINDS, Step
 from testbed.events import Event
 
 _KEPT = 500

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.marks import BACK, WINDOW, MarkFinder
-from testbed.analysis.steps import Step, finished_steps, rank_count
+from testbed.analysis.step_reports import StepReports
+from testbed.analysis.steps import KINDS, Step
 from testbed.events import Event
 from testbed.record.log import read_events
 from testbed.schema import load_lab, split_overrides
@@ -71,7 +72,8 @@ def _marks(events: list[Event], clocks: Clocks) -> dict[str, Instant]:
 
 
 def _steps(events: list[Event], clocks: Clocks) -> list[Step]:
-    return finished_steps(events, clocks, rank_count(events))
+    reports = StepReports(event for event in events if event.kind in KINDS)
+    return reports.finished(clocks, reports.ranks)
 
 
 def _true_end(

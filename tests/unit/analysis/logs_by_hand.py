@@ -2,6 +2,7 @@
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.trial import analyse_trial
+from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 from testbed.events.origin import NOWHERE
 
@@ -124,7 +125,7 @@ class Log:
         """Return what this comes to."""
         ordered = sorted(self.events, key=lambda event: event.t)
         mine = [event for event in ordered if event.trial == number]
-        return analyse_trial(number, mine, Clocks(ordered, slew=0.0))
+        return analyse_trial(number, TrialEvents(mine), Clocks(ordered, slew=0.0))
 
 
 def recovery(ahead=0.0, bound=0.0):

@@ -4,6 +4,7 @@ import pytest
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.trial import analyse_trial
+from testbed.analysis.trial_events import TrialEvents
 from tests.unit.analysis.logs_by_hand import RANKS, Log
 
 
@@ -45,7 +46,7 @@ def steps(log, numbers, *, every, collective, late=0.0, choice=0, before=0.0):
 
 
 def analysed(log):
-    return analyse_trial(0, log.events, Clocks(log.events))
+    return analyse_trial(0, TrialEvents(log.events), Clocks(log.events))
 
 
 def test_steps_before_and_after_the_straggler_are_distinguished(log):

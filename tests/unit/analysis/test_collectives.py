@@ -5,6 +5,7 @@ import pytest
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.metric_definitions import meaning
 from testbed.analysis.trial import analyse_trial
+from testbed.analysis.trial_events import TrialEvents
 from tests.unit.analysis.logs_by_hand import Log
 
 
@@ -25,7 +26,7 @@ class Collectives(Log):
             self.on(host, end, "sample", f"rank {rank}", **data, **about, **stamps)
 
     def analysed(self):
-        return analyse_trial(0, self.events, Clocks(self.events, slew=0.0))
+        return analyse_trial(0, TrialEvents(self.events), Clocks(self.events, slew=0.0))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Who is always last, on arrivals written by hand."""
 
+import math
 import random
 
 import pytest
@@ -57,3 +58,10 @@ def test_noise_alone_rarely_produces_a_straggler():
 @pytest.mark.parametrize("nothing", [[], [arrivals(0.0)]])
 def test_without_waiting_ranks_there_is_no_straggler(nothing):
     assert find_straggler(nothing) is None
+
+
+def test_of_thousands_of_collectives_the_chance_is_still_that_of_the_binomial_tail():
+    """There are more choices of half of 3 000 than a float can be."""
+    seen = [arrivals(0.0, 1.0)] * 1550 + [arrivals(1.0, 0.0)] * 1450
+    tail = sum(math.comb(3000, hits) for hits in range(1550, 3001)) / 2**3000
+    assert find_straggler(seen).confidence == pytest.approx(1 - 2 * tail, abs=1e-9)

@@ -85,7 +85,7 @@ def test_the_parts_of_a_recorded_recovery_add_up_to_its_time_exactly(recoveries,
 
 
 def test_the_step_rate_of_a_recorded_trial_falls_at_its_fault(recoveries, summarised):
-    found = step_rates(summarised(recoveries).trials, recoveries)
+    found = step_rates(summarised(recoveries).trials)
     assert len(found) == 2
     for pace in found:
         zero, back = pace.mark("t0"), pace.mark("t10")

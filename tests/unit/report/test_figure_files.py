@@ -22,7 +22,7 @@ def table(path):
 def written(recoveries, summarised, tmp_path_factory):
     """Write the figures of the real run of two recoveries; return the folder and the summary."""
     found, folder = summarised(recoveries), tmp_path_factory.mktemp("real") / "figures"
-    files = write_figures(found, recoveries, folder)
+    files = write_figures(found, folder)
     assert sorted(files) == sorted(folder.iterdir())
     return folder, found
 
@@ -56,7 +56,7 @@ def test_the_csv_files_of_figures_hold_the_measured_values(written):
 def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
     values = [{"busbw_4kib": 1e6 + n, "busbw_1mib": 4e8 + n} for n in range(6)]
     found = summary(*(trial(n, values=values[n]) for n in range(6)))
-    write_figures(found, (), tmp_path)
+    write_figures(found, tmp_path)
     rows = table(tmp_path / "busbw.csv")
     assert [(row["arm"], row["bytes"], row["n"]) for row in rows] == [
         ("warm", "4096", "6"),
@@ -73,10 +73,10 @@ def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):
     folder.mkdir()
     (folder / "times.svg").symlink_to(elsewhere)
     (folder / "times.pdf").write_text("of an earlier call")
-    write_figures(summary(recovery(0)), (), folder)
+    write_figures(summary(recovery(0)), folder)
     assert elsewhere.read_text() == "mine"
     assert not (folder / "times.svg").is_symlink()
     assert (folder / "times.pdf").read_bytes().startswith(b"%PDF-")
     (tmp_path / "linked").symlink_to(folder)
     with pytest.raises(UsageError, match="not a directory"):
-        write_figures(summary(recovery(0)), (), tmp_path / "linked")
+        write_figures(summary(recovery(0)), tmp_path / "linked")
