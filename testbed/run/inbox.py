@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
+from testbed.analysis.steps import KINDS
 from testbed.clock import Deadline
 from testbed.control.controller import Observation
 from testbed.errors import LabError, TestbedError
@@ -61,6 +63,57 @@ class Outcome:
 
 
 Item = Report | Observation | Outcome
+
+_SYMPTOMS = ("carrier", "exit", "heartbeat-missed", "lost", "peer-lost", "corrupt", "refused")
+
+
+class Backlog:
+    """What has come and was not handled yet, in the order in which it will be.
+
+    Reports of steps are many and wait; everything else overtakes them, in the order in which it
+    came. Those of the same agent are handled before, unless what has come is a symptom of a
+    failure: so an agent's reports stay in their order, but for symptoms before steps.
+    """
+
+    def __init__(self) -> None:
+        self._first: deque[Item | None] = deque()
+        self._steps: deque[list[Report]] = deque()
+        """Those that wait, each in a list that is empty once it was moved."""
+        self._of_host: dict[str, deque[list[Report]]] = {}
+
+    def __bool__(self) -> bool:
+        """Tell whether anything waits."""
+        return bool(self._first or self._of_host)
+
+    def add(self, item: Item | None) -> None:
+        """Take what has come; None only ends a wait."""
+        if isinstance(item, Report):
+            kind = item.said.get("event") or item.message["event"]
+            if kind in KINDS:
+                waiting = [item]
+                self._steps.append(waiting)
+                self._of_host.setdefault(item.host, deque()).append(waiting)
+                return
+            if kind not in _SYMPTOMS:
+                for waiting in self._of_host.pop(item.host, ()):
+                    self._first.append(waiting.pop())
+        self._first.append(item)
+
+    def take(self) -> Item | None:
+        """Return what is next; raise queue.Empty where nothing is."""
+        if self._first:
+            return self._first.popleft()
+        while self._steps:
+            if waiting := self._steps.popleft():
+                report = waiting.pop()
+                of_host = self._of_host[report.host]
+                of_host.popleft()
+                if not of_host:
+                    del self._of_host[report.host]
+                return report
+        raise queue.Empty
+
+
 Handler = Callable[[Item], None]
 
 
@@ -76,6 +129,7 @@ class Inbox:
         self._stop: TestbedError | None = None
         self._is_stoppable = True
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._backlog = Backlog()
         self._asleep = Lock()
         """Held while nothing has come since the last look."""
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
@@ -200,10 +254,17 @@ class Inbox:
         the process or on a busy machine, is negative there and waits for ever (CPython 3.7 to
         3.13).
         """
-        while self._items.empty():
+        self._sort()
+        while not self._backlog:
             if not self._asleep.acquire(timeout=min(deadline.left, TIMEOUT_MAX)):
                 break
-        return self._items.get_nowait()
+            self._sort()
+        return self._backlog.take()
+
+    def _sort(self) -> None:
+        """Move what has come so far into the backlog; what comes meanwhile waits its turn."""
+        for _ in range(self._items.qsize()):
+            self._backlog.add(self._items.get_nowait())
 
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.

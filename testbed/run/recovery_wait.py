@@ -53,10 +53,10 @@ class RecoveryWait:
 
     def wait_for_step(self, step: int, deadline: Deadline) -> str:
         """Wait until every rank has committed `step` steps."""
-        if not self._wait(lambda: self.job.completed >= step, deadline):
+        is_there = self.job.has_completed(step)
+        if not self._wait(is_there, deadline):
             return f"the job did not reach step {step} within the trial's {self.limit:g} s"
-        is_there = self.job.completed >= step
-        return self.broken or ("" if is_there else f"the job ended before step {step}")
+        return self.broken or ("" if is_there() else f"the job ended before step {step}")
 
     def wait_for_end(self, deadline: Deadline) -> str:
         """Wait until the job has ended."""

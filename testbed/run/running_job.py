@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
@@ -13,6 +13,7 @@ from testbed.clock import Deadline, now
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError, LabError
 from testbed.jobs.contracts import Job, ProgramJob
+from testbed.run.all_hold import AllHold
 from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
 from testbed.run.programs import Programs
@@ -85,6 +86,8 @@ class RunningJob:
     name: str = "main"
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
+    _ranks: tuple[tuple[str, ...], dict[str, int]] = ((), {})
+    """The ranks of these hosts; `hosts` may have changed since."""
 
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""
@@ -184,7 +187,9 @@ class RunningJob:
 
     def rank_of(self, host: str) -> int | None:
         """Return the rank that runs on a host, or None for a spare."""
-        return self.hosts.index(host) if host in self.hosts else None
+        if self._ranks[0] is not self.hosts:
+            self._ranks = self.hosts, {name: rank for rank, name in enumerate(self.hosts)}
+        return self._ranks[1].get(host)
 
     def handle(self, report: Report) -> None:
         """Record the progress that a rank or its agent reports."""
@@ -246,9 +251,15 @@ class RunningJob:
     @property
     def completed(self) -> int:
         """Return the number of steps that every rank has committed."""
-        return min(
-            self.processes[h].committed or 0 if h in self.processes else 0 for h in self.hosts
-        )
+        return min(map(self._committed, self.hosts))
+
+    def has_completed(self, step: int) -> Callable[[], bool]:
+        """Return what tells, as often as it is asked, whether all ranks have committed so many."""
+        return AllHold(lambda: self.hosts, lambda host: self._committed(host) >= step)
+
+    def _committed(self, host: str) -> int:
+        process = self.processes.get(host)
+        return (process.committed or 0) if process else 0
 
     @property
     def has_ended(self) -> bool:
@@ -282,14 +293,19 @@ class RunningJob:
     def await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
         """Wait until the processes on some hosts are ready; raise HostError if one fails."""
 
-        def late() -> list[str]:
-            return [host for host in hosts if not self.processes.get(host, RankProcess()).is_ready]
+        def is_ready(host: str) -> bool:
+            process = self.processes.get(host)
+            return process is not None and process.is_ready
+
+        are_ready = AllHold(lambda: hosts, is_ready)
 
         def settled() -> bool:
-            return not late() or any(host in self.failed for host in hosts)
+            has_failed = bool(self.failed) and any(host in self.failed for host in hosts)
+            return has_failed or are_ready()
 
         self.inbox.wait(settled, deadline.within(_START_LIMIT))
-        for host in sorted(late(), key=lambda host: host not in self.failed):
+        late = [host for host in hosts if not is_ready(host)]
+        for host in sorted(late, key=lambda host: host not in self.failed):
             why = self.failed.get(host, "it did not report in time")
             hint = "see logs/ in the run directory"
             raise HostError(host, f"its rank is not ready: {why}", hint=hint)
