@@ -34,6 +34,13 @@ _REAP_TRY = 8.0
 """Long enough for an agent that ends another one first."""
 _REOPEN_PAUSE = 0.05
 _END_TRY = 5.0
+_AGENT_LIMIT = 20.0
+"""Seconds that one host may take to start an agent, however many come before it."""
+AGENTS_AT_ONCE = 64
+"""Agents that are started at the same time.
+
+A login over SSH takes tens of milliseconds of a processor: of a thousand at once all would be late.
+"""
 
 
 class Bench:
@@ -106,8 +113,12 @@ class Bench:
         self.set_up_hosts(names, deadline)
 
     def start_agents(self, names: Iterable[str], deadline: Deadline) -> None:
-        """Start the agents of hosts in parallel, without any change to the hosts."""
-        run_parallel(lambda name: self._start_agent(name, deadline), names := list(names))
+        """Start the agents of hosts, `AGENTS_AT_ONCE`, without any change to the hosts."""
+
+        def start(name: str) -> None:
+            self._start_agent(name, deadline.within(_AGENT_LIMIT))
+
+        run_parallel(start, names := list(names), AGENTS_AT_ONCE)
         for name in names:
             self.guard.answered.host(name, self.hosts[name].all_hardware)
 

@@ -10,12 +10,15 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def run_parallel(action: Callable[[_T], _R], items: list[_T]) -> dict[_T, _R]:
-    """Call `action` with every item in parallel; return the results or raise the first error.
+def run_parallel(
+    action: Callable[[_T], _R], items: list[_T], at_once: int | None = None
+) -> dict[_T, _R]:
+    """Call `action` with every item in parallel, `at_once` at most; return the results.
 
-    All calls have ended when it returns or raises, except where a signal ends this process.
+    Raise the first error. All calls have ended when it returns or raises, except where a signal
+    ends this process.
     """
-    pool = ThreadPoolExecutor(max(1, len(items)))
+    pool = ThreadPoolExecutor(max(1, min(len(items), at_once or len(items))))
     try:
         futures = {item: pool.submit(action, item) for item in items}
         wait(futures.values())

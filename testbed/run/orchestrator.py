@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from threading import Timer
 from typing import assert_never
 
 from testbed.analysis.machine_load import BUSY
-from testbed.bench.bench import Bench
+from testbed.bench.bench import AGENTS_AT_ONCE, Bench
 from testbed.bench.instrument_factory import opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import TestbedError
@@ -177,7 +178,8 @@ class Orchestrator:
         if bench.lab.attenuators:
             self._cleanup.push("attenuation", bench.attenuation.restore_all, RESTORE_LIMIT)
         start = partial(bench.start_agents, hosts)
-        in_worker("starting the agents", start, Deadline.after(_OPEN_LIMIT))
+        waves = math.ceil(len(hosts) / AGENTS_AT_ONCE)
+        in_worker("starting the agents", start, Deadline.after(waves * _OPEN_LIMIT))
         self._lease_what_answered()
         deadline = Deadline.after(_OPEN_LIMIT)
         set_up, look = partial(bench.set_up_hosts, hosts), partial(bench.check_health, hosts)

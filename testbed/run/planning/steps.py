@@ -43,7 +43,7 @@ class ProgramCircuits:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPaths:
-    """Identify every port on a packet switch from every other; no circuit is made."""
+    """Identify every port on a packet switch from the next; no circuit is made."""
 
     ports: tuple[HostPort, ...]
 

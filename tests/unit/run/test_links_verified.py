@@ -2,17 +2,19 @@
 
 import time
 from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 
 from testbed.bench.link import Answer
-from testbed.clock import now
+from testbed.clock import Deadline, now
+from testbed.errors import LabError
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.log import read_events
 from testbed.run import circuits
-from testbed.run.circuits import verify_links
+from testbed.run.circuits import verify_links, verify_paths
 
 LIMIT = 0.4
 """Seconds that light may take after a change, here."""
@@ -78,3 +80,41 @@ def test_a_link_without_light_within_the_time_limit_is_not_verified(log):
     ends = Ends([["h9", "p0"]])
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(LIMIT, 1e6))
     assert {verdict.detail for verdict in verdicts} == {"h9.p0 answered"}
+
+
+class PacketSwitch:
+    """Ports of hosts that reach each other, but for those that are in a VLAN of their own."""
+
+    def __init__(self, hosts, apart=()):
+        self.asked = []
+        self._apart = {HostPort(*port.split(".")) for port in apart}
+        self.hosts = {
+            name: SimpleNamespace(name=name, ask_identity=partial(self._ask, name))
+            for name in hosts
+        }
+
+    def _ask(self, name, port, peer, peer_port, *, limit, direct):
+        near, far = HostPort(name, port), HostPort(peer.name, peer_port)
+        self.asked.append((near, far))
+        good = direct and (near in self._apart) == (far in self._apart)
+        future = Future()
+        future.set_result(Answer({"good": good, "seen": [], "mono": now()}, now(), now()))
+        return future
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+def test_every_port_on_a_packet_switch_asks_once_and_answers_once(log, count):
+    ports = [HostPort(f"h{number}", "p0") for number in range(count)]
+    switch = PacketSwitch([port.host for port in ports])
+    verify_paths(switch, ports, log, Deadline.after(10))
+    assert len(switch.asked) == (count if count > 1 else 0)
+    for side in zip(*switch.asked, strict=True):
+        assert sorted(side) == sorted(ports)
+
+
+@pytest.mark.parametrize("apart", [["h0.p0"], ["h2.p0"], ["h4.p0"], ["h1.p0", "h2.p0"]])
+def test_a_port_in_another_vlan_is_found_wherever_it_is_in_the_row(log, apart):
+    ports = [HostPort(f"h{number}", "p0") for number in range(5)]
+    switch = PacketSwitch([port.host for port in ports], apart)
+    with pytest.raises(LabError, match=r"h\d.p0 does not reach h\d.p0 through the packet switch"):
+        verify_paths(switch, ports, log, Deadline.after(10))
