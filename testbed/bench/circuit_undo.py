@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 from testbed.bench.crossbar import Crossbar
@@ -15,11 +16,15 @@ from testbed.record.journal import Journal
 class CircuitUndo:
     """The journal entry that restores the ports of some switches to their initial state.
 
-    The entry is written to disk before the first change, and amended before each further one.
+    The entry is written to disk before the first change, and what a further one adds before that. Changes may
+    go on side by side.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, crossbars: Sequence[Crossbar]) -> None:
+        """Take the switches of the entry, each with all ports that may be changed."""
         self._journal = journal
+        self._crossbars = crossbars
+        self._lock = Lock()
         self._entry: int | None = None
         self._made: dict[str, CrossPairs] = {}
 
@@ -30,28 +35,19 @@ class CircuitUndo:
 
     def cover(self, moves: Sequence[PlannedChange]) -> None:
         """Add the cross-connects that planned changes will make to the journal entry."""
-        made = {
-            move.crossbar.name: self._made.get(move.crossbar.name, frozenset())
-            | move.change.adds.items()
-            for move in moves
-        }
-        if self._entry is None:
-            crossbars = [move.crossbar for move in moves]
-            start = {one.name: sorted(one.start.items()) for one in crossbars}
-            ports = {one.name: sorted(one.ports) for one in crossbars}
-            self._entry = self._journal.record_undo(
-                "circuits", start=start, ports=ports, made=_listed(made)
-            )
-            self._subscribe(crossbars)
-        elif made != self._made:
-            self._journal.amend(self._entry, made=_listed(made))
-        self._made = made
+        adds = {move.crossbar.name: frozenset(move.change.adds.items()) for move in moves}
+        with self._lock:
+            if self._entry is None:
+                self._begin(adds)
+            else:
+                self._extend(self._entry, adds, "nothing was changed")
 
     def settle(self) -> None:
         """Close the journal entry, as nothing is left to undo; do nothing if there is no entry."""
-        if self._entry is not None:
-            self._journal.settle(self._entry)
-            self._entry, self._made = None, {}
+        with self._lock:
+            if self._entry is not None:
+                self._journal.settle(self._entry)
+                self._entry, self._made = None, {}
 
     def adopt_undo(
         self, entry: Mapping[str, Any], left: Sequence[OrphanedCircuits], alone: Collection[str]
@@ -68,18 +64,34 @@ class CircuitUndo:
             crossbar.adopt_undo(start, self._made[name], alone=name in alone)
         self._subscribe(left)
 
+    def _begin(self, adds: Mapping[str, CrossPairs]) -> None:
+        start = {one.name: sorted(one.start.items()) for one in self._crossbars}
+        ports = {one.name: sorted(one.ports) for one in self._crossbars}
+        made = {one.name: adds.get(one.name, frozenset()) for one in self._crossbars}
+        self._entry = self._journal.record_undo(
+            "circuits", start=start, ports=ports, made=_listed(made)
+        )
+        self._made = made
+        self._subscribe(self._crossbars)
+
+    def _extend(self, entry: int, adds: Mapping[str, CrossPairs], consequence: str) -> None:
+        """Append what the entry does not have yet; the file grows by that alone."""
+        new = {name: cross - self._made.get(name, frozenset()) for name, cross in adds.items()}
+        if new := {name: cross for name, cross in new.items() if cross}:
+            self._journal.extend(entry, consequence=consequence, made=_listed(new))
+            for name, cross in new.items():
+                self._made[name] = self._made.get(name, frozenset()) | cross
+
     def _subscribe(self, crossbars: Iterable[Crossbar]) -> None:
         for crossbar in crossbars:
             crossbar.callbacks.on_unrequested = self._add
 
     def _add(self, switch: str, astray: CrossPairs) -> None:
         """Journal cross-connects that a switch made instead of those that were commanded."""
-        known = self._made.get(switch, frozenset())
-        if self._entry is not None and not astray <= known:
-            made = {**self._made, switch: known | astray}
-            lost = f"no record says that {switch} made {sorted(astray)} on our ports"
-            self._journal.amend(self._entry, consequence=lost, made=_listed(made))
-            self._made = made
+        with self._lock:
+            if self._entry is not None:
+                lost = f"no record says that {switch} made {sorted(astray)} on our ports"
+                self._extend(self._entry, {switch: astray}, lost)
 
 
 def _pairs(listed: Iterable[Iterable[int]]) -> CrossPairs:

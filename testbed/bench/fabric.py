@@ -72,7 +72,6 @@ class Fabric:
         self._wiring = wiring
         self._log = log
         self._lock = RLock()
-        self._undo = CircuitUndo(journal)
         self.circuits: Matching = frozenset()
         """The circuits on our ports since the last change."""
         self._others_gone: list[str] = []
@@ -83,6 +82,7 @@ class Fabric:
             self._crossbar(Crossbar, name, numbers)
             for name, numbers in _ports_by_switch(ports, wiring).items()
         ]
+        self._undo = CircuitUndo(journal, self._crossbars)
 
     def _crossbar(self, make: type[_Ports], name: str, ports: frozenset[int]) -> _Ports:
         limits = self._limits.get(name, NO_LIMITS)

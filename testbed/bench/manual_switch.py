@@ -183,7 +183,7 @@ class ManualSwitch:
                     f"nothing was changed, because it was already as wanted; now {problem}",
                 )
             return ManualChange(None, rows)
-        undo = CircuitUndo(journal)
+        undo = CircuitUndo(journal, [move.crossbar])
         undo.cover([move])
         try:
             moved = change_all([move], deadline)[0]

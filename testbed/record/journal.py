@@ -1,10 +1,11 @@
 """The undo journal: how to undo each change, written and synced before the change is made.
 
 A write-ahead log with one JSON value a line. `{"id": 3, "undo": "outlet", ...}` is written before
-the change; `{"done": 3}` after its undo was verified; `{"amend": 3, ...}` before a further change
-that the same undo must cover. The changes that a crashed run left are the entries without a `done`.
-The writer holds a kernel lock on the file, which ends with its process: so the journal of an ended
-run is not locked.
+the change; `{"done": 3}` after its undo was verified; `{"extend": 3, ...}` before a further change
+that the same undo must cover, with what is added to the entry's lists. Older journals have
+`{"amend": 3, ...}` there, with the whole lists. The changes that a crashed run left are the entries
+without a `done`. The writer holds a kernel lock on the file, which ends with its process: so the
+journal of an ended run is not locked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import fcntl
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -76,15 +77,20 @@ class Journal:
             self._write({"id": number, "undo": undo} | arguments, "nothing was changed")
         return number
 
-    def amend(
-        self, number: int, *, consequence: str = "nothing was changed", **arguments: Any
+    def extend(
+        self,
+        number: int,
+        *,
+        consequence: str = "nothing was changed",
+        **lists: Mapping[str, Sequence[Any]],
     ) -> None:
-        """Add arguments to the undo of an entry, before the change that makes them necessary.
+        """Append to the named lists of an entry's arguments, before the change that needs them.
 
-        `consequence` completes the error message for the case that they cannot be written.
+        `extend(3, made={"ocs": [[1, 2]]})` appends to the list `ocs` of the argument `made`.
+        `consequence` completes the error message for the case that it cannot be written.
         """
         with self._lock:
-            self._write({"amend": number} | arguments, consequence)
+            self._write({"extend": number} | lists, consequence)
 
     def settle(self, number: int) -> None:
         """Close an entry: it was undone and verified, or its change was never made."""
@@ -158,7 +164,23 @@ def _take(line: Any, entries: dict[int, Entry]) -> None:
         case {"amend": int(number)}:
             if entry := entries[number]:
                 entry |= {key: value for key, value in line.items() if key != "amend"}
+        case {"extend": int(number)}:
+            if entry := entries[number]:
+                for key, lists in line.items():
+                    if key != "extend":
+                        _extend(entry.setdefault(key, {}), lists)
         case {"id": int(number), "undo": str()}:
             entries[number] = dict(line)
         case _:
             raise ValueError("no entry")
+
+
+def _extend(lists: Any, more: Any) -> None:
+    """Append to lists by their names; raise ValueError where either is something else."""
+    if not (isinstance(lists, dict) and isinstance(more, dict)):
+        raise ValueError("no lists by name")
+    for name, items in more.items():
+        known = lists.setdefault(name, [])
+        if not (isinstance(known, list) and isinstance(items, list)):
+            raise ValueError("no list")
+        known.extend(items)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -108,15 +109,60 @@ def test_an_undo_that_cannot_be_marked_done_on_a_full_disk_stays_open(journal, t
     assert [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")] == ["outlet"]
 
 
-def test_an_amendment_adds_arguments_to_its_undo_entry(journal, tmp_path):
+def test_an_extension_appends_to_the_lists_of_its_undo_entry(journal, tmp_path):
     number = journal.record_undo("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
-    journal.amend(number, made={"ocs": [[1, 2], [3, 4]]})
+    journal.extend(number, made={"ocs": [[3, 4]], "tor": [[5, 6]]})
+    journal.extend(number, made={"ocs": [[7, 8]]})
     (entry,) = open_entries(tmp_path / "journal.jsonl")
-    assert entry["made"] == {"ocs": [[1, 2], [3, 4]]}
-    assert entry["start"] == {"ocs": []} and "amend" not in entry
+    assert entry["made"] == {"ocs": [[1, 2], [3, 4], [7, 8]], "tor": [[5, 6]]}
+    assert entry["start"] == {"ocs": []} and "extend" not in entry
     journal.settle(number)
-    journal.amend(number, made={})
+    journal.extend(number, made={"ocs": [[9, 10]]})
     assert undone(tmp_path) == []
+
+
+def test_older_journals_with_whole_lists_are_read(journal, tmp_path):
+    number = journal.record_undo("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
+    journal.close()
+    path = tmp_path / "journal.jsonl"
+    with path.open("a") as file:
+        file.write('{"amend": 0, "made": {"ocs": [[1, 2], [3, 4]]}}\n')
+    resumed = Journal.resume(path)
+    resumed.extend(number, made={"ocs": [[5, 6]]})
+    resumed.close()
+    (entry,) = open_entries(path)
+    assert entry["made"] == {"ocs": [[1, 2], [3, 4], [5, 6]]}
+    assert entry["start"] == {"ocs": []} and "amend" not in entry
+
+
+def test_one_extension_does_not_grow_with_the_entry(journal, tmp_path):
+    number = journal.record_undo("circuits", made={"ocs": []})
+    sizes = [(tmp_path / "journal.jsonl").stat().st_size]
+    for port in range(100, 200):
+        journal.extend(number, made={"ocs": [[port, port + 100]]})
+        sizes.append((tmp_path / "journal.jsonl").stat().st_size)
+    assert len({after - before for before, after in pairwise(sizes)}) == 1
+    (entry,) = open_entries(tmp_path / "journal.jsonl")
+    assert entry["made"]["ocs"] == [[port, port + 100] for port in range(100, 200)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"extend": 7, "made": {"ocs": []}}',
+        '{"extend": 0, "made": [[1, 2]]}',
+        '{"extend": 0, "made": {"ocs": 3}}',
+        '{"extend": 0, "undo": {"ocs": [[1, 2]]}}',
+    ],
+)
+def test_an_extension_of_what_is_not_a_list_of_the_entry_is_no_entry(journal, tmp_path, line):
+    journal.record_undo("circuits", made={"ocs": []})
+    journal.close()
+    path = tmp_path / "journal.jsonl"
+    with path.open("a") as file:
+        file.write(line + '\n{"done": 0}\n')
+    with pytest.raises(UnsafeError, match=r"journal\.jsonl:2: .* is no entry"):
+        open_entries(path)
 
 
 def test_a_journal_that_is_still_written_cannot_be_resumed(journal, tmp_path):
