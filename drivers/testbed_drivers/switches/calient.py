@@ -145,14 +145,15 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
     def _in_service(self, deadline: Deadline) -> list[Circuit]:
         """Read back all circuits, remember them, and return those in service."""
         query = Request("RTRV-CRS", "", ("", "ALL"))
-        self._listed = self._dialect.query([query], self._read, deadline)
-        return [circuit for circuit in self._listed if circuit.in_service]
+        listed = self._dialect.query([query], self._read, deadline)
+        return [circuit for circuit in listed if circuit.in_service]
 
     def _read(self, answers: Sequence[Rows]) -> list[Circuit]:
         circuits = [circuit for row in answers[0] if (circuit := self._circuit(row))]
         pairs = [pair for circuit in circuits if circuit.in_service for pair in circuit.pairs]
         names = ", ".join(circuit.name for circuit in circuits)
         checked_state(pairs, self.capabilities, names, self._ports)
+        self._listed = circuits  # here, as another thread may be in the middle of a change
         return circuits
 
     def _circuit(self, row: str) -> Circuit | None:
