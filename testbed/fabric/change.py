@@ -9,24 +9,28 @@ stays within its limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from testbed.fabric.device import Capabilities, State, spans
 from testbed.fabric.mesh import Mesh
-from testbed.fabric.mesh_routes import route
+from testbed.fabric.mesh_routes import moved_cells, route
 
 Pairs = frozenset[tuple[int, int]]
 """Cross-connects of several states, as pairs of ingress and egress."""
 
 
 class ForeignCircuit(ValueError):
-    """A cross-connect of another client uses a wanted port, or would be disturbed."""
+    """A cross-connect of another client uses a wanted port, or would be disturbed.
 
-    def __init__(self, foreign: Mapping[int, int]) -> None:
+    `cells` are those of a mesh that carry its light and would move, as the device numbers them.
+    """
+
+    def __init__(self, foreign: Mapping[int, int], cells: Iterable[int] = ()) -> None:
         pairs = ", ".join(f"{i}→{e}" for i, e in sorted(foreign.items()))
         super().__init__(f"cross-connects that this owner did not make: {pairs}")
         self.foreign = dict(foreign)
+        self.cells = tuple(cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +148,11 @@ def _port_by_port(state: State, wanted: State, ours: State) -> Change:
 
 def _through_mesh(state: State, change: Change, ours: State, mesh: Mesh) -> Change:
     """Route what a mesh holds after a change, and name what that disturbs."""
-    disturbed = _pairs(route(mesh, after(state, change)).disturbed)
+    routing = route(mesh, after(state, change))
+    disturbed = _pairs(routing.disturbed)
     if others := disturbed - _pairs(ours):
-        raise ForeignCircuit(dict(sorted(others)))
+        cells = moved_cells(mesh, routing.setting, [ingress for ingress, _ in others])
+        raise ForeignCircuit(dict(sorted(others)), cells)
     return Change(change.removes, change.adds, disturbed)
 
 

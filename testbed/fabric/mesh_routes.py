@@ -7,7 +7,7 @@ external ports: a mesh is never dark, and light that is not routed may leave at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from testbed.fabric.mesh import Gate, Mesh, Path, Setting
@@ -59,6 +59,17 @@ def setting_of(mesh: Mesh, gates: Mapping[int, Gate]) -> Setting:
     present = mesh.setting or (Gate.BAR,) * len(mesh.cells)
     chosen = {**dict(enumerate(present)), **gates, **mesh.stuck}
     return tuple(chosen[cell] for cell in range(len(mesh.cells)))
+
+
+def moved_cells(mesh: Mesh, setting: Setting, ports: Iterable[int]) -> list[int]:
+    """Return the cells that carry the light of some ingress ports now and would stand otherwise.
+
+    They have the device's own numbers.
+    """
+    present = setting_of(mesh, {})
+    steps = {step for port in ports for step in mesh.path(port, present).steps}
+    moved = {step.cell for step in steps if setting[step.cell] is not step.gate}
+    return sorted(mesh.numbers[cell] if mesh.numbers else cell for cell in moved)
 
 
 def _check(mesh: Mesh, wanted: Mapping[int, int]) -> None:

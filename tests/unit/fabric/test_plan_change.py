@@ -275,6 +275,18 @@ def test_a_mesh_does_not_reroute_foreign_circuits():
     assert plan_change(HELD, {}, {4: 8}, ALL_OF_IT, can) == Change({4: 8}, {})
 
 
+@pytest.mark.parametrize("first", [0, 100])
+def test_the_cells_of_foreign_circuits_that_would_move_are_named_as_the_device_does(first):
+    mesh, can = mesh_that_holds(HELD)
+    mesh = replace(mesh, numbers=tuple(first + cell for cell in range(len(mesh.cells))))
+    with pytest.raises(ForeignCircuit) as refusal:
+        plan_change(HELD, HELD | {1: 6}, {}, ALL_OF_IT, replace(can, mesh=mesh))
+    setting = route(mesh, HELD | {1: 6}).setting
+    steps = [step for i in refusal.value.foreign for step in mesh.path(i, mesh.setting).steps]
+    moved = {first + step.cell for step in steps if setting[step.cell] is not step.gate}
+    assert moved and refusal.value.cells == tuple(sorted(moved))
+
+
 def test_an_empty_change_of_a_mesh_keeps_the_state_of_its_cells():
     _, can = mesh_that_holds(HELD)
     assert not plan_change(HELD, HELD, HELD, ALL_OF_IT, can)
