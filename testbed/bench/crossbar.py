@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 
 from testbed.bench.contracts import Applied, OpticalSwitch
+from testbed.bench.crossbar_refusals import (
+    changed_by_others,
+    in_the_way,
+    is_refused,
+    occupied_at_start,
+)
 from testbed.bench.light_check import LightCheck
 from testbed.bench.ownership import ForeignCircuits, OwnedPorts
 from testbed.bench.read_back_lag import ReadBackLag
@@ -14,14 +21,12 @@ from testbed.bench.verification import Verification, Verified, WallTime
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import (
-    BusyError,
     Garbled,
     InstrumentError,
     LabError,
     LinkLost,
     NoReply,
     NotKnown,
-    Rejected,
     TestbedError,
     UsageError,
 )
@@ -62,13 +67,11 @@ class Crossbar:
         self._switch = switch
         self._limits = limits
         self._clock = clock
-        self._ours = OwnedPorts(name, ports, wiring)
-        self.callbacks = self._ours.callbacks
-        self._foreign = ForeignCircuits(self._ours)
+        self._added = added
         self._verification = Verification(name, switch, clock)
         self._lag = ReadBackLag()
-        self._light = LightCheck(self._ours, switch, limits, added)
-        self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
+        self._use(OwnedPorts(name, ports, wiring))
+        self.callbacks = self._ours.callbacks
         self._is_doubted = False
         """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
         self._commanded_at = 0.0
@@ -77,10 +80,43 @@ class Crossbar:
         self._planned: tuple[State, State] = ({}, {})
         """What was wanted last, and what the switch showed since."""
 
+    def _use(self, ours: OwnedPorts) -> None:
+        self._ours = ours
+        self._foreign = ForeignCircuits(ours)
+        self._light = LightCheck(ours, self._switch, self._limits, self._added)
+        self._rollback = Rollback(ours, self._switch, self._verification, self._lag, self._clock)
+
+    def part(self, ports: Iterable[SwitchPort]) -> Crossbar:
+        """Return those of the ports that are on this switch as a crossbar, for one change.
+
+        Changes of parts without a common port may go on side by side; `merge` takes each back in.
+        """
+        part = copy(self)
+        part._lag = copy(self._lag)
+        part._use(self._ours.part(frozenset(p.number for p in ports if p.switch == self.name)))
+        return part
+
+    def merge(self, part: Crossbar) -> None:
+        """Take in what became of a part."""
+        self._ours.merge(part._ours)
+        self._lag.merge(part._lag)
+        self._is_doubted |= part._is_doubted
+
+    def reach(self, ports: frozenset[int], others: frozenset[int]) -> frozenset[int]:
+        """Return all ports that a change of some may touch.
+
+        `others` are those of other owners' circuits. A switch that moves as a whole, or routes all
+        of its circuits anew, is changed as a whole.
+        """
+        can = self._switch.capabilities
+        if ports and (can.positions or can.mesh):
+            ports, others = self.ports, frozenset()
+        return self._ours.reach(ports, others)
+
     @property
     def shown(self) -> str:
         """Return the ports of this plan in the last read-back, as text."""
-        if self._ours.shown is None:
+        if self._ours.shown is None or self._ours.unread:
             return "what could not be read"
         return self._ours.named(self._ours.shown) or "no circuit of this run"
 
@@ -104,12 +140,7 @@ class Crossbar:
             if e not in (wanted.get(i), self._limits.safe.get(i)) and i not in idle
         }
         if foreign:
-            raise BusyError(
-                f"{self.name} already has other circuits on ports that are needed: "
-                f"{self._ours.named(foreign)}",
-                hint="wait for their owner, or take them down with "
-                f"`{typed('switch', self.name, 'disconnect', *_all(foreign))}`",
-            )
+            raise occupied_at_start(self._ours, foreign)
         self.start = self._ours.shown = found
         self._ours.made = set(found.items())
         if idle:
@@ -124,24 +155,24 @@ class Crossbar:
             self._switch.presume({})
             return self._switch.state(deadline)
 
-    def plan(self, wanted: State, deadline: Deadline) -> tuple[State, Change]:
+    def plan(
+        self, wanted: State, deadline: Deadline, others: Mapping[str, State] = {}
+    ) -> tuple[State, Change]:
         """Read back; return the state and the change that leads from it to `wanted`.
 
-        Raise BusyError when a circuit of this run is gone or another client's circuit uses a needed
-        port, LabError when light would break a limit, UsageError for a state that this switch
-        cannot hold.
+        Raise BusyError when a circuit of this run is gone, another client's circuit uses a needed
+        port, or a circuit of one of `others`, other owners in this run, would go dark; LabError
+        when light would break a limit, UsageError for a state that this switch cannot hold.
         """
         state = self._switch.state(deadline)
         self._refuse_drift(Difference.between(self._ours.shown or {}, state).missing, "is gone")
-        can, ours = self._switch.capabilities, self._ours.of(state)
+        theirs = {pair for cross in others.values() for pair in cross.items()}
+        ours = {i: e for i, e in self._ours.of(state).items() if (i, e) not in theirs}
+        can = self._switch.capabilities
         try:
             change = plan_change(state, wanted, ours, self.ports, can)
         except ForeignCircuit as error:
-            raise BusyError(
-                f"{self.name} has circuits of another client on ports that this change needs: "
-                f"{self._ours.named(error.foreign)}",
-                hint="find the other user of this switch, and have these circuits removed",
-            ) from None
+            raise in_the_way(self._ours, error, others) from None
         except ValueError as error:
             raise UsageError(f"{self.name}: {error}") from None
         self._light.allow(state, change, deadline)
@@ -151,9 +182,8 @@ class Crossbar:
     def check(self, deadline: Deadline) -> None:
         """Read back; raise BusyError when the plan's ports differ from the expected state."""
         state = self._switch.state(deadline)
-        if self._ours.shown is None:
-            self._ours.shown = self._ours.of(state)
-        drift = Difference.between(self._ours.shown, self._ours.on_ports(state))
+        self._ours.trust(state)
+        drift = Difference.between(self._ours.shown or {}, self._ours.on_ports(state))
         self._refuse_drift(drift.missing, "is gone")
         self._refuse_drift(drift.extra, "was added")
 
@@ -189,6 +219,9 @@ class Crossbar:
         """Wait until the switch reports the changed circuits as steady, with the expected light."""
         verified = self._verification.verify(change, self._ours.shown or {}, deadline)
         self._light.verify(change, self._ours.shown or {}, deadline)
+        if lost := self._foreign.lost_by_owners(self._look):
+            words = f"took down {self._ours.named(lost)}, made by another owner, with {change}"
+            raise InstrumentError(self.name, words)
         return verified
 
     @property
@@ -209,9 +242,10 @@ class Crossbar:
 
     def others_gone(self) -> str:
         """Describe the circuits of other clients that the last change removed; empty if none."""
-        return self._foreign.describe_lost_circuits(
-            lambda: self._switch.state(Deadline.after(_LOOK_LIMIT))
-        )
+        return self._foreign.describe_lost_circuits(self._look)
+
+    def _look(self) -> State:
+        return self._switch.state(Deadline.after(_LOOK_LIMIT))
 
     def accept(self) -> None:
         """Make the state planned last the one that `check` expects.
@@ -228,7 +262,7 @@ class Crossbar:
 
         Raise UnsafeError with the difference that remains, or where it is unknown.
         """
-        self._is_doubted = not _is_refused(change, error, self.name)
+        self._is_doubted = not is_refused(change, error, self.name)
         doubted = change if self._is_doubted else _NOTHING
         goal = RollbackTarget(
             self._before, change.ports, doubted=doubted, doubted_at=self._commanded_at
@@ -240,6 +274,7 @@ class Crossbar:
 
     def restore(self, deadline: Deadline) -> None:
         """Restore the plan's ports to their initial state; raise UnsafeError when that fails."""
+        self._ours.unread = frozenset()
         self._go_back(RollbackTarget(self.start, self.ports), deadline)
 
     def _go_back(self, goal: RollbackTarget, deadline: Deadline) -> None:
@@ -263,23 +298,4 @@ class Crossbar:
 
     def _refuse_drift(self, cross: State, became: str) -> None:
         if cross:
-            raise BusyError(
-                f"{self.name} has changed since the last command of this run: "
-                f"{self._ours.named(cross)} {became}",
-                hint="find out whether another client changed it, or it restarted",
-            )
-
-
-def _is_refused(change: Change, error: BaseException, switch: str) -> bool:
-    """Return whether a change is known to have been refused as a whole.
-
-    A refusal of one circuit among several says nothing about the others.
-    """
-    if isinstance(error, Rejected) and error.instrument == switch:
-        return len(change.removes) + len(change.adds) == 1
-    return isinstance(error, UsageError | BusyError)
-
-
-def _all(cross: State) -> list[str]:
-    """Return cross-connects as the words of a command line."""
-    return [str(port) for pair in sorted(cross.items()) for port in pair]
+            raise changed_by_others(self._ours, cross, became)

@@ -1,35 +1,39 @@
-"""The only code that changes circuits: `Fabric.change`.
+"""The only code that changes circuits: `Fabric.change` and what is made of it.
 
 Each change goes lease check → pure planner → journal → driver → verification, and is rolled back
-when one of its switches fails. Steps, policies, faults and undo all use it, so that the circuits of
-this run, the initial state and the pending undo are known in one place.
+when one of its switches fails. Steps, policies, faults and undo all use it, so that all owners'
+circuits, the initial state and the pending undo are known in one place. Owners change their own
+circuits alone; where two share no port they do it side by side, on one switch as on several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from threading import RLock
 from typing import Any, TypeVar
 
 from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
+from testbed.bench.crossbars import Crossbars, numbers_on, pairs_on
+from testbed.bench.fabric_events import log_change, log_failure
 from testbed.bench.multi_switch_change import (
     FabricChange,
     ForeignCircuitsLost,
     PlannedChange,
     change_all,
-    is_rolled_back,
     not_all_back,
     summed,
 )
 from testbed.bench.orphaned_circuits import OrphanedCircuits
+from testbed.bench.owned_circuits import Edit, OwnedCircuits, OwnersChange
 from testbed.bench.permission import Guard
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
+from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import (
+    Circuit,
     CrossConnect,
     HostPort,
     Matching,
@@ -38,6 +42,7 @@ from testbed.fabric.circuits import (
     cross_connects,
 )
 from testbed.fabric.light import NO_LIMITS, LightLimits
+from testbed.fabric.owners import Owned, merged
 from testbed.record.journal import Journal
 from testbed.record.lease import CHANGE_LIMIT
 from testbed.record.log import EventLog
@@ -46,7 +51,7 @@ _Ports = TypeVar("_Ports", bound=Crossbar)
 
 
 class Fabric:
-    """The optical switches of a lab that one plan may use; changes are made one at a time."""
+    """The optical switches of a lab that one plan may use."""
 
     def __init__(
         self,
@@ -71,18 +76,16 @@ class Fabric:
         self._leased = leased
         self._wiring = wiring
         self._log = log
-        self._lock = RLock()
-        self.circuits: Matching = frozenset()
-        """The circuits on our ports since the last change."""
+        self._crossbars = Crossbars(wiring)
+        self.owned = OwnedCircuits(wiring, self._crossbars.reach)
+        """The circuits of each owner, as its last change left them."""
         self._others_gone: list[str] = []
         """The foreign circuits that our changes removed, in words."""
         self._orphaned: list[OrphanedCircuits] = []
         """The ports taken over from a dead run."""
-        self._crossbars = [
-            self._crossbar(Crossbar, name, numbers)
-            for name, numbers in _ports_by_switch(ports, wiring).items()
-        ]
-        self._undo = CircuitUndo(journal, self._crossbars)
+        for name, numbers in _ports_by_switch(ports, wiring).items():
+            self._crossbars.all.append(self._crossbar(Crossbar, name, numbers))
+        self._undo = CircuitUndo(journal, self._crossbars.all)
 
     def _crossbar(self, make: type[_Ports], name: str, ports: frozenset[int]) -> _Ports:
         limits = self._limits.get(name, NO_LIMITS)
@@ -91,6 +94,7 @@ class Fabric:
         callbacks = crossbar.callbacks
         callbacks.may_move = lambda: self._leased.check(name, crossbar.ports)
         callbacks.leased_elsewhere = partial(self._leased.held_by_others, name)
+        callbacks.changing = partial(self.owned.changing_on, name)
         callbacks.on_wait = partial(self._note, name)
         callbacks.on_lost_answer = self._note_lost_answer
         return crossbar
@@ -101,70 +105,108 @@ class Fabric:
     def _note_lost_answer(self, switch: str, why: str) -> None:
         self._log.append("retry", switch, what="reading what a change did", why=why)
 
-    def adopt(self, wanted: Matching, deadline: Deadline) -> None:
+    @property
+    def circuits(self) -> Matching:
+        """Return the circuits of all owners, as their last changes left them."""
+        return self.owned.all
+
+    def adopt(self, wanted: Owned, deadline: Deadline) -> None:
         """Read every switch and adopt the circuits on the plan's ports as the state to restore.
 
-        Raise BusyError with the difference when a circuit there is not part of `wanted`.
+        `wanted` are the first circuits of each owner; it owns those of them that are there. Raise
+        BusyError with the difference when a circuit there is not part of `wanted`.
         """
-        cross = cross_connects(wanted, self._wiring)
-        for crossbar in self._crossbars:
-            crossbar.adopt(_on(crossbar.name, cross), deadline)
+        cross = cross_connects(merged(wanted), self._wiring)
+        found: set[CrossConnect] = set()
+        for crossbar in self._crossbars.all:
+            crossbar.adopt(pairs_on(crossbar.name, cross), deadline)
+            found |= {CrossConnect(crossbar.name, *pair) for pair in crossbar.start.items()}
             if crossbar.was_unknown:
                 text = "it cannot be asked which circuits it holds; the first change sets all of it"
                 self._note(crossbar.name, text)
+        self.owned.adopt(wanted, found)
 
-    def change(self, wanted: Matching, owner: str, deadline: Deadline) -> FabricChange:
-        """Make `wanted` the circuits on the plan's ports and return when that is verified.
+    def change(
+        self, owner: str, remove: Matching, add: Matching, deadline: Deadline, by: str = ""
+    ) -> FabricChange:
+        """Remove circuits of an owner, add others, and return when that is verified.
 
+        A circuit that the owner has stays unless it is removed, and those of other owners are never
+        touched. Blocks while another change of this owner, or of one of these ports, is under way.
         Verification uses the read-back and the reports of the switches; only hosts can verify that
-        light arrives. Raise BusyError when the ports are not leased, or were changed or are used by
-        others; InstrumentError when a switch failed and everything was rolled back; UnsafeError
-        when that was not possible.
+        light arrives. `by` gave the order, by default the owner; it is the subject of the event.
+
+        Raise BusyError when a circuit or a port is another owner's, which is found before anything
+        moves, when the ports are not leased, or were changed or are used by others;
+        InstrumentError when a switch failed and everything was rolled back; UnsafeError when that
+        was not possible.
         """
-        cross = cross_connects(wanted, self._wiring)
-        with self._lock:
-            for crossbar in self._crossbars:
+        return self._change(owner, lambda mine: (remove, add), deadline, by)
+
+    def set_circuits(
+        self, owner: str, wanted: Matching, deadline: Deadline, by: str = ""
+    ) -> FabricChange:
+        """Make `wanted` all circuits of an owner; the rest is as in `change`."""
+        return self._change(owner, lambda mine: (mine - wanted, wanted - mine), deadline, by)
+
+    def take_down(
+        self, is_chosen: Callable[[Circuit], bool], deadline: Deadline, by: str = ""
+    ) -> None:
+        """Remove every circuit that is chosen, whoever owns it; the rest is as in `change`.
+
+        Where there is none, the circuits of every owner are verified to be all that there are.
+        """
+
+        def chosen(mine: Matching) -> tuple[Matching, Matching]:
+            return frozenset(circuit for circuit in mine if is_chosen(circuit)), frozenset()
+
+        owners = self.owned.owners
+        for owner in [one for one in owners if chosen(self.owned.of(one))[0]] or owners:
+            self._change(owner, chosen, deadline, by)
+
+    def _change(self, owner: str, edit: Edit, deadline: Deadline, by: str) -> FabricChange:
+        origin, by = Origin(owner=owner), by or owner
+        with attributed(origin), self.owned.changing(owner, edit, deadline) as change:
+            for crossbar in self._crossbars.all:
                 self._leased.check(crossbar.name, crossbar.ports)
-            deadline = deadline.within(CHANGE_LIMIT)
-            planned = [
-                PlannedChange(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars
-            ]
+            done = self._carried_out(change, deadline.within(CHANGE_LIMIT), by)
+            self.owned.commit(change)
+            log_change(self._log, by, self.circuits, done)
+            return done
+
+    def _carried_out(self, change: OwnersChange, deadline: Deadline, by: str) -> FabricChange:
+        with self._crossbars.parts(change.owner, change.ports) as parts:
+            planned = self._crossbars.plan(change, parts, deadline)
             self._undo.cover(planned)
             began = now()
             try:
                 moved = change_all(planned, deadline)
             except TestbedError as error:
-                self._report_failure(owner, wanted, error)
+                log_failure(self._log, by, merged(change.circuits), error)
                 raise
             self._note_others(planned)
-            done = summed(planned, moved, began)
-            self.circuits = wanted
-            self._report(owner, wanted, done)
-            return done
+            return summed(planned, moved, began)
 
     @property
     def has_limited(self) -> bool:
         """Return whether a port of the plan leads to a receiver with a limit on its light."""
-        return any(crossbar.has_limited for crossbar in self._crossbars)
+        return any(crossbar.has_limited for crossbar in self._crossbars.all)
 
     def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
         """Measure receivers with a limit on their light; return the circuits that exceed it.
 
         The call neither waits for a change in progress nor delays it.
         """
-        limited = [crossbar for crossbar in self._crossbars if crossbar.has_limited]
-        return {c: word for one in limited for c, word in one.overloads(deadline).items()}
+        return self._crossbars.overloads(deadline)
 
     def darken_overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
         """Remove and return the circuits that give a receiver too much light, each described."""
-        with self._lock:
+        with self.owned.everything(deadline):
             found = self.overloads(deadline)
-            if found:
-                too_bright = {
-                    c for c in self.circuits if cross_connects([c], self._wiring) & found.keys()
-                }
-                self.change(self.circuits - too_bright, "light", deadline)
-            return found
+        if found:
+            bright, wiring = found.keys(), self._wiring
+            self.take_down(lambda c: bool(cross_connects([c], wiring) & bright), deadline, "light")
+        return found
 
     def _note_others(self, moves: Iterable[PlannedChange]) -> None:
         """Log the foreign circuits that a change removed; the end of the run repeats it."""
@@ -176,8 +218,8 @@ class Fabric:
 
     def check(self, deadline: Deadline) -> None:
         """Read every switch; raise BusyError when the plan's ports are not as expected."""
-        with self._lock:
-            for crossbar in self._crossbars:
+        with self.owned.everything(deadline):
+            for crossbar in self._crossbars.all:
                 crossbar.check(deadline)
 
     def restore(self, deadline: Deadline) -> None:
@@ -185,33 +227,39 @@ class Fabric:
 
         An error at one switch does not stop the restoration of the others.
         """
-        with self._lock:
-            if not self._undo.is_open:
-                return
-            problems: list[TestbedError] = []
-            done: list[str] = []
-            for crossbar in self._crossbars:
-                try:
-                    self._leased.check(crossbar.name, crossbar.ports)
-                    crossbar.restore(deadline)
-                    done.append(crossbar.name)
-                except BusyError as error:
-                    words = f"{crossbar.name} is left with {crossbar.shown}: {error.args[0]}"
-                    problems.append(UnsafeError(words, hint=error.hint))
-                except UnsafeError as error:
-                    problems.append(error)
-            if problems:
-                raise not_all_back(problems, done)
-            self.discard_undo()
-            if self._others_gone:
-                raise ForeignCircuitsLost(
-                    "; ".join(self._others_gone),
-                    hint="tell the owner of these circuits; those of this run are restored",
-                )
+        try:
+            with self.owned.everything(deadline):
+                if self._undo.is_open:
+                    self._restore(deadline)
+        except BusyError as error:
+            raise UnsafeError(f"the switches were not brought back: {error}") from error
 
-    def discard_undo(self) -> None:
+    def _restore(self, deadline: Deadline) -> None:
+        problems: list[TestbedError] = []
+        done: list[str] = []
+        for crossbar in self._crossbars.all:
+            try:
+                self._leased.check(crossbar.name, crossbar.ports)
+                crossbar.restore(deadline)
+                done.append(crossbar.name)
+            except BusyError as error:
+                words = f"{crossbar.name} is left with {crossbar.shown}: {error.args[0]}"
+                problems.append(UnsafeError(words, hint=error.hint))
+            except UnsafeError as error:
+                problems.append(error)
+        if problems:
+            raise not_all_back(problems, done)
+        self._undo.settle()
+        self.owned.restore()
+        if self._others_gone:
+            raise ForeignCircuitsLost(
+                "; ".join(self._others_gone),
+                hint="tell the owner of these circuits; those of this run are restored",
+            )
+
+    def discard_undo(self, deadline: Deadline) -> None:
         """Leave the circuits of this run in place: close their undo without carrying it out."""
-        with self._lock:
+        with self.owned.everything(deadline):
             self._undo.settle()
 
     def adopt_undo(self, undo: Mapping[str, Any], alone: Collection[str] = ()) -> None:
@@ -232,48 +280,20 @@ class Fabric:
         """
         words: list[str] = []
         problems: list[TestbedError] = []
-        with self._lock:
-            for crossbar in self._orphaned:
-                try:
-                    self._leased.check(crossbar.name, crossbar.ports)
-                    words += crossbar.bring_back(deadline)
-                except TestbedError as error:
-                    problems.append(error)
-            if len(problems) == 1:
-                raise problems[0]
-            if problems:
-                raise UnsafeError("; ".join(map(str, problems)))
+        for crossbar in self._orphaned:
+            try:
+                self._leased.check(crossbar.name, crossbar.ports)
+                words += crossbar.bring_back(deadline)
+            except TestbedError as error:
+                problems.append(error)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise UnsafeError("; ".join(map(str, problems)))
         return words
-
-    def _report(self, owner: str, wanted: Matching, done: FabricChange) -> None:
-        self._log.append(
-            "fabric.change",
-            owner,
-            circuits=sorted(map(str, wanted)),
-            removed=sorted(map(str, done.removed)),
-            added=sorted(map(str, done.added)),
-            disturbed=sorted(map(str, done.disturbed)),
-            commanded=self._log.at(done.commanded),
-            read_back=self._log.at(done.read_back),
-            steady=None if done.steady is None else self._log.at(done.steady),
-            lit=None if done.lit is None else self._log.at(done.lit),
-        )
-
-    def _report_failure(self, owner: str, wanted: Matching, error: TestbedError) -> None:
-        self._log.append(
-            "fabric.failed",
-            owner,
-            circuits=sorted(map(str, wanted)),
-            reason=str(error),
-            rolled_back=is_rolled_back(error),
-        )
 
 
 def _ports_by_switch(ports: Iterable[HostPort], wiring: Wiring) -> dict[str, frozenset[int]]:
     ends = {end for port in ports for end in (wiring[port].tx, wiring[port].rx)}
     names = sorted({end.switch for end in ends})
-    return {name: frozenset(end.number for end in ends if end.switch == name) for name in names}
-
-
-def _on(switch: str, cross: Iterable[CrossConnect]) -> dict[int, int]:
-    return {c.ingress: c.egress for c in cross if c.switch == switch}
+    return {name: numbers_on(name, ends) for name in names}

@@ -31,6 +31,11 @@ class ReadBackLag:
         """Record that a read-back changed this many seconds after the last command."""
         self._seen = max(seconds, self._seen or 0.0)
 
+    def merge(self, other: ReadBackLag) -> None:
+        """Note what was observed elsewhere on the same switch."""
+        if other._seen is not None:
+            self.record(other._seen)
+
     def forget(self) -> None:
         """Forget the observed delays, since the switch has contradicted them."""
         self._seen = None

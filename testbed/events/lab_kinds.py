@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from testbed.events.kind import EventField, event_kind, flag, integer, items, mapping, number, text
 
-_OWNER = text("whose circuits were to change", optional=True)
-_CIRCUITS = items("the circuits that all owners have then")
+CIRCUITS = items("the circuits that all owners have then")
 
 LAB_KINDS = {
     "instrument.ready": event_kind(
@@ -40,8 +39,7 @@ LAB_KINDS = {
     ),
     "fabric.change": event_kind(
         "cross-connects were removed and added; when commanded, read back, verified",
-        owner=_OWNER,
-        circuits=_CIRCUITS,
+        circuits=CIRCUITS,
         removed=items("cross-connects that were removed"),
         added=items("cross-connects that were added"),
         disturbed=items("cross-connects that moved although nobody asked for it"),
@@ -52,7 +50,6 @@ LAB_KINDS = {
     ),
     "fabric.failed": event_kind(
         "a change failed; why, and whether all of it was rolled back",
-        owner=_OWNER,
         circuits=items("the circuits that all owners would have had"),
         reason=text("why, in words"),
         rolled_back=flag("whether all of it was rolled back"),

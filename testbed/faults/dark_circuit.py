@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.fabric.circuits import Circuit
+from testbed.fabric.circuits import Circuit, Matching
 from testbed.faults.contracts import CarrierLossFault, Injected, Victim
 
 
@@ -14,16 +14,24 @@ class DarkCircuit(CarrierLossFault):
     `bench.fabric` has recorded how to restore the circuits that it found.
     """
 
+    _left: tuple[str, Matching] = ("", frozenset())
+    """The owner of the circuit, and the circuits that it had left."""
+
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Disconnect the circuit."""
-        circuit = self._circuit(bench, victim)
-        change = bench.fabric.change(victim.circuits - {circuit}, "dark-circuit", deadline)
+        """Disconnect the circuit; its owner may make it again."""
+        circuit, fabric = self._circuit(bench, victim), bench.fabric
+        owner = fabric.owned.owner_of(circuit)
+        removed = frozenset({circuit})
+        change = fabric.change(owner, removed, frozenset(), deadline, "dark-circuit")
+        self._left = owner, fabric.owned.of(owner)
         return Injected(change.commanded, change.read_back, note=f"{circuit} disconnected")
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Connect the circuit again, unless the job has moved on to other circuits."""
-        if bench.fabric.circuits == victim.circuits - {self._circuit(bench, victim)}:
-            bench.fabric.change(victim.circuits, "dark-circuit", deadline)
+        """Connect the circuit again, unless its owner has moved on to other circuits."""
+        owner, left = self._left
+        if owner and bench.fabric.owned.of(owner) == left:
+            circuit = frozenset({self._circuit(bench, victim)})
+            bench.fabric.change(owner, frozenset(), circuit, deadline, "dark-circuit")
 
     def _circuit(self, bench: Bench, victim: Victim) -> Circuit:
         """Return the circuit at the victim's last fabric port, which leads to its successor."""

@@ -9,6 +9,7 @@ from testbed.control.controller import ChangeCircuits, ChangeFailed, CircuitsCha
 from testbed.errors import UnsafeError
 from testbed.fabric.circuits import Matching
 from testbed.run.active_controller import ActiveController
+from testbed.run.circuits import JOB
 from testbed.run.controllers import Handlers
 from testbed.run.inbox import Inbox
 
@@ -49,4 +50,4 @@ def change_circuits(
     fabric: Fabric, cause: str, remove: Matching, add: Matching, deadline: Deadline
 ) -> None:
     """Remove some circuits of the job and add others, all or nothing; raise as `Fabric.change`."""
-    fabric.change((fabric.circuits - remove) | add, cause, deadline)
+    fabric.set_circuits(JOB, (fabric.owned.of(JOB) - remove) | add, deadline, cause)

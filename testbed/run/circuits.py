@@ -19,6 +19,9 @@ from testbed.errors import HostError, LabError, TestbedError
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 from testbed.record.log import EventLog
 
+JOB = "job"
+"""The owner of the circuits of a run's job, whoever else has some."""
+
 _LIGHT_LIMIT = 5.0
 """Seconds that light, carrier and identity may take beyond the switch's own settle time."""
 
@@ -134,7 +137,7 @@ def make_circuits(
 
     Raise LabError for one that is dark.
     """
-    change = partial(bench.fabric.change, wanted, "job", deadline)
+    change = partial(bench.fabric.set_circuits, JOB, wanted, deadline)
     for verdict in verify_links(bench, wanted if verify is None else verify, log, change):
         if not verdict.good:
             raise LabError(
@@ -176,7 +179,7 @@ class CircuitRequests:
     def fulfil(self, said: Mapping[str, Any]) -> None:
         """Make the requested circuits and notify the ranks; blocks. `failure` has the error."""
         began, wanted = now(), self.circuits[said["circuits"]]
-        fresh, limit = wanted - self.bench.fabric.circuits, Deadline.after(_REQUEST_LIMIT)
+        fresh, limit = wanted - self.bench.fabric.owned.of(JOB), Deadline.after(_REQUEST_LIMIT)
         try:
             make_circuits(self.bench, wanted, self.log, limit, verify=fresh)
         except TestbedError as error:

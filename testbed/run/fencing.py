@@ -58,9 +58,7 @@ class Fencing:
     def _isolate(self, host: str, deadline: Deadline) -> None:
         """Take a host's circuits down; its agent ends its rank, and itself, with its connection."""
         self._bench.guard.fence(host, "network")
-        fabric = self._bench.fabric
-        left = frozenset(circuit for circuit in fabric.circuits if host not in circuit.hosts)
-        fabric.change(left, FENCE, deadline)
+        self._bench.fabric.take_down(lambda circuit: host in circuit.hosts, deadline, FENCE)
         self._bench.drop_host(host)
 
     def _end_processes(self, host: str, deadline: Deadline) -> str:

@@ -19,7 +19,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.agent_reports import record
-from testbed.run.circuits import make_circuits, verify_paths
+from testbed.run.circuits import JOB, make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.inbox import Inbox, Report
@@ -166,7 +166,7 @@ class Orchestrator:
         hosts = self._jobs.hosts
         self._receivers.refuse_destroyed(hosts)
         bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
-        circuits = self._jobs.first_circuits
+        circuits = {JOB: self._jobs.first_circuits}
         in_worker("reading the switches", partial(bench.fabric.adopt, circuits), deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
@@ -188,8 +188,7 @@ class Orchestrator:
 
     def _program(self, step: steps.ProgramCircuits) -> None:
         bench, wanted = self._bench, frozenset(step.circuits)
-        discard_undo = bench.fabric.discard_undo
-        undo = (lambda _: discard_undo()) if self.experiment.keep else bench.fabric.restore
+        undo = bench.fabric.discard_undo if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
         make = partial(make_circuits, bench, wanted, self.log)
         self.inbox.in_worker("making the circuits", make, Deadline.after(_OPEN_LIMIT))

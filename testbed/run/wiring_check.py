@@ -112,9 +112,9 @@ class WiringCheck:
         limits = bench.lab.light_limits()
         fabric = Fabric(bench.switches, wiring, circuit.ends, *record, bench.guard, limits)
         deadline = Deadline.after(_CHANGE_LIMIT + self._settle)
-        fabric.adopt(frozenset(), deadline)
+        fabric.adopt({}, deadline)
         try:
-            fabric.change(frozenset({circuit}), _OWNER, deadline)
+            fabric.set_circuits(_OWNER, frozenset({circuit}), deadline)
             return self._losses(circuit)
         except (NoReply, LinkLost, Garbled):
             raise

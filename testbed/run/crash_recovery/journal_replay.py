@@ -127,7 +127,7 @@ class JournalReplay:
             raise _joined([*closed, error]) from error
         if closed:
             raise _joined(closed)
-        fabric.discard_undo()
+        fabric.discard_undo(deadline)
 
     def _restore_power(self, entry: Entry, deadline: Deadline) -> None:
         host = self._bench.power.adopt_undo(entry)

@@ -39,9 +39,9 @@ with tempfile.TemporaryDirectory() as scratch:
         good = bench.hosts["h0"].ask_identity("p1", bench.hosts["h1"], "p0", limit=5.0)
         assert good.result(10).value["good"]
 
-    bench.fabric.adopt(frozenset(), Deadline.after(5))
+    bench.fabric.adopt({}, Deadline.after(5))
     found = {"dark": probe()}
-    bench.fabric.change(frozenset({circuit}), "probe", Deadline.after(5))
+    bench.fabric.set_circuits("probe", frozenset({circuit}), Deadline.after(5))
     wait_for_light()
     found["lit"] = probe()
     bench.fabric.restore(Deadline.after(5))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from testbed.bench.crossbar import Crossbar
 from testbed.bench.fabric import Fabric
 from testbed.clock import Deadline
 from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
@@ -34,12 +35,12 @@ def two_switches(tmp_path):
     rack.close()
 
 
-def change(rack, *circuits, owner="job"):
-    return rack.fabric.change(frozenset(circuits), owner, soon())
+def change(rack, *circuits, by=""):
+    return rack.fabric.set_circuits("job", frozenset(circuits), soon(), by)
 
 
 def test_a_circuit_on_a_port_that_is_not_leased_is_not_changed(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.leases.unlock([leased("ocs", 18)], forced=True)
     rack.lease._renew()
     before = len(rack.sent)
@@ -62,7 +63,7 @@ def losing(rack, word):
 
 
 def test_a_lease_that_is_lost_while_a_change_is_planned_moves_nothing(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.before_sending = losing(rack, "STAT?")
     with pytest.raises(BusyError, match="the lease of this run is lost"):
         change(rack, ONE)
@@ -70,7 +71,7 @@ def test_a_lease_that_is_lost_while_a_change_is_planned_moves_nothing(rack):
 
 
 def test_a_lease_lost_during_a_change_prevents_the_rollback(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("partial", count=1)
     rack.before_sending = losing(rack, "ADD")
     with pytest.raises(UnsafeError, match=r"could not be brought back: the lease .* is lost"):
@@ -79,7 +80,7 @@ def test_a_lease_lost_during_a_change_prevents_the_rollback(rack):
 
 
 def test_ports_leased_by_another_user_since_are_not_restored(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.leases.unlock([leased("ocs", 2)], forced=True)
     theirs = rack.leases.take([leased("ocs", 2)], "somebody else")
@@ -93,7 +94,7 @@ def test_ports_leased_by_another_user_since_are_not_restored(rack):
 
 
 def test_a_change_makes_the_wanted_circuits_and_reports_what_moved(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     done = change(rack, ONE, OTHER)
     assert rack.shown() == CROSSED | OTHER_CROSSED
     assert done.added == {CrossConnect("ocs", i, e) for i, e in rack.shown().items()}
@@ -104,7 +105,7 @@ def test_a_change_makes_the_wanted_circuits_and_reports_what_moved(rack):
 
 
 def test_the_undo_is_on_the_disk_before_the_first_move_and_written_once(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     change(rack, OTHER)
     assert len(rack.moves) == 2
@@ -117,10 +118,11 @@ def test_the_undo_is_on_the_disk_before_the_first_move_and_written_once(rack):
 
 
 def test_a_change_is_in_the_log_with_its_owner_and_its_instants(rack):
-    rack.fabric.adopt(frozenset(), soon())
-    done = change(rack, ONE, owner="recovery")
+    rack.fabric.adopt({}, soon())
+    done = change(rack, ONE, by="recovery")
     (event,) = rack.events()
     assert (event.kind, event.subject) == ("fabric.change", "recovery")
+    assert event.origin.owner == "job"
     assert event.data["circuits"] == ["h0.p1–h1.p0"]
     assert event.data["added"] == ["ocs.2→19", "ocs.3→18"]
     assert event.data["commanded"] == rack.log.at(done.commanded)
@@ -128,7 +130,7 @@ def test_a_change_is_in_the_log_with_its_owner_and_its_instants(rack):
 
 
 def test_existing_circuits_are_not_moved_again(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     before = len(rack.moves)
     done = change(rack, ONE)
@@ -138,7 +140,7 @@ def test_existing_circuits_are_not_moved_again(rack):
 
 def test_existing_wanted_circuits_are_adopted_and_restored_at_the_end(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2,3),(@19,18)")
-    rack.fabric.adopt(frozenset({ONE, OTHER}), soon())
+    rack.fabric.adopt({"job": frozenset({ONE, OTHER})}, soon())
     change(rack, OTHER)
     assert rack.shown() == OTHER_CROSSED
     rack.fabric.restore(soon())
@@ -149,20 +151,20 @@ def test_existing_wanted_circuits_are_adopted_and_restored_at_the_end(rack):
 def test_all_conflicting_circuits_are_named_in_one_command(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1,2),(@22,32)")
     with pytest.raises(BusyError, match=r"`testbed switch ocs disconnect 1 22 2 32`"):
-        rack.fabric.adopt(frozenset({ONE}), soon())
+        rack.fabric.adopt({"job": frozenset({ONE})}, soon())
 
 
 def test_a_foreign_circuit_on_leased_ports_is_refused_at_planning(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
     with pytest.raises(BusyError, match=r"ocs already has .*1→22 \(h0\.p0 to h2\.p1\)"):
-        rack.fabric.adopt(frozenset({ONE}), soon())
+        rack.fabric.adopt({"job": frozenset({ONE})}, soon())
     assert rack.moves == []
     assert rack.undone() == []
 
 
 def test_foreign_circuits_on_other_ports_are_ignored(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7,16),(@24,32)")
-    rack.fabric.adopt(frozenset({ONE}), soon())
+    rack.fabric.adopt({"job": frozenset({ONE})}, soon())
     change(rack, ONE)
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@16),(@32)")
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@15),(@32)")
@@ -172,7 +174,7 @@ def test_foreign_circuits_on_other_ports_are_ignored(rack):
 
 
 def test_a_foreign_circuit_moved_meanwhile_is_not_taken_for_a_stuck_port(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     said = []
 
     def meddle(line):
@@ -187,7 +189,7 @@ def test_a_foreign_circuit_moved_meanwhile_is_not_taken_for_a_stuck_port(rack):
 
 
 def test_a_circuit_removed_by_another_client_is_detected_and_named(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE, OTHER)
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
     with pytest.raises(BusyError) as refusal:
@@ -199,7 +201,7 @@ def test_a_circuit_removed_by_another_client_is_detected_and_named(rack):
 
 
 def test_a_conflicting_circuit_of_another_client_is_detected_and_kept(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, OTHER)
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
     with pytest.raises(
@@ -211,7 +213,7 @@ def test_a_conflicting_circuit_of_another_client_is_detected_and_kept(rack):
 
 
 def test_a_foreign_circuit_on_leased_ports_is_never_removed(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
     change(rack, ONE)
     change(rack, OTHER)
@@ -221,7 +223,7 @@ def test_a_foreign_circuit_on_leased_ports_is_never_removed(rack):
 
 
 def test_a_change_refused_at_planning_writes_no_undo_entry(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
     with pytest.raises(BusyError):
         change(rack, ONE)
@@ -229,7 +231,7 @@ def test_a_change_refused_at_planning_writes_no_undo_entry(rack):
 
 
 def test_a_stuck_port_is_an_error_of_the_instrument_and_the_whole_change_is_rolled_back(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, OTHER)
     rack.far_ends["ocs"].fault("stuck", port=19)
     with pytest.raises(InstrumentError) as problem:
@@ -247,10 +249,10 @@ def test_a_stuck_port_is_an_error_of_the_instrument_and_the_whole_change_is_roll
 
 
 def test_a_failed_change_is_in_the_log_with_its_reason(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("stuck", port=19)
     with pytest.raises(InstrumentError):
-        change(rack, ONE, owner="recovery")
+        change(rack, ONE, by="recovery")
     (event,) = rack.events()
     assert (event.kind, event.subject) == ("fabric.failed", "recovery")
     assert event.data["circuits"] == ["h0.p1–h1.p0"]
@@ -259,7 +261,7 @@ def test_a_failed_change_is_in_the_log_with_its_reason(rack):
 
 
 def test_circuits_that_cannot_be_rolled_back_are_unsafe_and_named_exactly(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("stuck", port=21)
     rack.before_sending = lambda line: (
         rack.far_ends["ocs"].fault("stuck", port=2) if "STAT?" in line and rack.moves else None
@@ -274,7 +276,7 @@ def test_circuits_that_cannot_be_rolled_back_are_unsafe_and_named_exactly(rack):
 
 
 def test_a_misrouted_circuit_is_removed_by_the_rollback(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("misrouted", port=2, count=1)
     with pytest.raises(InstrumentError, match="2→17 instead"):
         change(rack, ONE)
@@ -282,7 +284,7 @@ def test_a_misrouted_circuit_is_removed_by_the_rollback(rack):
 
 
 def test_a_misrouted_circuit_is_removed_by_the_recovery_of_the_run(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("misrouted", port=2)
     rack.far_ends["ocs"].fault("error", command="SUB")
     with pytest.raises(UnsafeError, match="could not be brought back"):
@@ -297,7 +299,7 @@ def test_a_misrouted_circuit_is_removed_by_the_recovery_of_the_run(rack):
 
 
 def test_a_partly_executed_list_is_rolled_back(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("partial", count=2)
     with pytest.raises(InstrumentError, match="rolled back"):
@@ -306,7 +308,7 @@ def test_a_partly_executed_list_is_rolled_back(rack):
 
 
 def test_a_circuit_reported_as_failed_is_rolled_back(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, OTHER)
     rack.far_ends["ocs"].fault("failed", port=2)
     with pytest.raises(InstrumentError, match="reports 2→19: failed; the change was rolled back"):
@@ -315,7 +317,7 @@ def test_a_circuit_reported_as_failed_is_rolled_back(rack):
 
 
 def test_a_circuit_reported_in_service_is_stamped_after_the_read_back(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     done = change(rack, ONE)
     assert done.commanded <= done.read_back <= done.steady
     assert rack.events()[-1].data["steady"] == rack.log.at(done.steady)
@@ -323,7 +325,7 @@ def test_a_circuit_reported_in_service_is_stamped_after_the_read_back(rack):
 
 
 def test_a_change_by_others_between_two_changes_is_reported_with_the_difference(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.fabric.check(soon())
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
@@ -342,7 +344,7 @@ def test_a_change_by_others_between_two_changes_is_reported_with_the_difference(
 
 
 def test_a_stuck_port_is_not_reported_as_restored(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE, OTHER)
     rack.far_ends["ocs"].fault("stuck", port=19)
     with pytest.raises(UnsafeError, match="could not be brought back: it shows 2→19 instead"):
@@ -356,7 +358,7 @@ def test_a_stuck_port_is_not_reported_as_restored(rack):
 
 
 def test_a_refusal_is_passed_on_and_removed_circuits_are_restored(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("error", command="ADD", count=1)
     with pytest.raises(
@@ -370,7 +372,7 @@ def test_a_refusal_is_passed_on_and_removed_circuits_are_restored(rack):
 
 
 def test_a_refused_rollback_is_repeated_after_another_read(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("error", command="ADD", count=3)
     with pytest.raises(InstrumentError, match="rolled back"):
@@ -381,15 +383,15 @@ def test_a_refused_rollback_is_repeated_after_another_read(rack):
 
 
 def test_a_change_executed_without_a_reply_is_rolled_back_at_the_deadline(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
     with pytest.raises(InstrumentError, match=r"did not answer .* rolled back"):
-        rack.fabric.change(frozenset({ONE}), "job", soon().within(0.3))
+        rack.fabric.set_circuits("job", frozenset({ONE}), soon().within(0.3))
     assert rack.shown() == {}
 
 
 def test_a_change_whose_reply_was_lost_is_read_back_and_not_resent(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("reset", command="ADD", count=1)
     change(rack, ONE)
     assert rack.shown() == CROSSED
@@ -401,21 +403,21 @@ def test_a_change_whose_reply_was_lost_is_read_back_and_not_resent(rack):
 
 def test_the_time_limit_of_a_change_is_at_most_that_of_the_lease(rack, monkeypatch):
     """Whoever gives it more would move light on ports that are another's by then."""
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     left = []
-    plan = rack.fabric._crossbars[0].plan
+    plan = Crossbar.plan
 
-    def noted(wanted, deadline):
+    def noted(crossbar, wanted, deadline, others):
         left.append(deadline.left)
-        return plan(wanted, deadline)
+        return plan(crossbar, wanted, deadline, others)
 
-    monkeypatch.setattr(rack.fabric._crossbars[0], "plan", noted)
-    rack.fabric.change(frozenset({ONE}), "job", Deadline.after(500.0))
+    monkeypatch.setattr(Crossbar, "plan", noted)
+    rack.fabric.set_circuits("job", frozenset({ONE}), Deadline.after(500.0))
     assert left[0] <= CHANGE_LIMIT
 
 
 def test_a_switch_without_replies_is_not_reported_as_restored(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     rack.wires["ocs"].close()
     with pytest.raises(UnsafeError, match="ocs could not be brought back"):
@@ -424,16 +426,16 @@ def test_a_switch_without_replies_is_not_reported_as_restored(rack):
 
 
 def test_an_unchanged_switch_is_not_queried_at_the_end(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.sent.clear()
     rack.fabric.restore(soon())
     assert rack.sent == []
 
 
 def test_the_undo_of_circuits_to_be_kept_is_closed_in_the_journal(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
-    rack.fabric.discard_undo()
+    rack.fabric.discard_undo(soon())
     rack.fabric.restore(soon())
     assert rack.undone() == []
     assert rack.shown() == CROSSED
@@ -444,7 +446,7 @@ TWO = Circuit.parse("h0x.p1", "h1x.p0")
 
 def test_two_switches_are_changed_and_restored_in_one_change(two_switches):
     rack = two_switches
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     done = change(rack, ONE, TWO)
     assert rack.shown("a") == rack.shown("b") == CROSSED
     assert {cross.switch for cross in done.added} == {"a", "b"}
@@ -454,7 +456,7 @@ def test_two_switches_are_changed_and_restored_in_one_change(two_switches):
 
 def test_a_change_that_one_switch_cannot_make_is_not_started_on_the_other(two_switches):
     rack = two_switches
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)", "b")
     with pytest.raises(BusyError, match="b has circuits of another client on ports that this"):
         change(rack, ONE, TWO)
@@ -464,7 +466,7 @@ def test_a_change_that_one_switch_cannot_make_is_not_started_on_the_other(two_sw
 
 def test_a_switch_that_cannot_be_restored_does_not_stop_the_other(two_switches):
     rack = two_switches
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE, TWO)
     rack.far_ends["a"].fault("stuck", port=19)
     with pytest.raises(UnsafeError) as caught:
@@ -478,7 +480,7 @@ def test_a_switch_that_cannot_be_restored_does_not_stop_the_other(two_switches):
 
 def test_a_failed_rollback_names_the_switch_that_was_rolled_back(two_switches):
     rack = two_switches
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE, TWO)
     rack.far_ends["b"].fault("stuck", port=2)
     rack.far_ends["b"].fault("misrouted", port=3)
@@ -493,7 +495,7 @@ def test_a_failed_rollback_names_the_switch_that_was_rolled_back(two_switches):
 
 def test_a_failure_on_one_switch_rolls_back_the_other(two_switches):
     rack = two_switches
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["b"].fault("stuck", port=19)
     with pytest.raises(InstrumentError, match="b: was told"):
         change(rack, ONE, TWO)
@@ -501,7 +503,7 @@ def test_a_failure_on_one_switch_rolls_back_the_other(two_switches):
 
 
 def test_every_circuit_is_journalled_before_it_is_made(rack):
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     change(rack, ONE)
     change(rack, OTHER)
     change(rack, LATER)
@@ -520,8 +522,8 @@ def test_idle_circuits_of_the_lab_file_are_replaced_and_restored(rack):
         rack.drivers, rack.wiring, rack.ports, rack.journal, rack.log, rack, {"ocs": resting}
     )
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@22)")
-    fabric.adopt(frozenset({ONE}), soon())
-    fabric.change(frozenset({ONE}), "job", soon())
+    fabric.adopt({"job": frozenset({ONE})}, soon())
+    fabric.set_circuits("job", frozenset({ONE}), soon())
     assert rack.shown() == CROSSED
     fabric.restore(soon())
     assert rack.shown() == {2: 22}
@@ -529,7 +531,7 @@ def test_idle_circuits_of_the_lab_file_are_replaced_and_restored(rack):
 
 def test_foreign_circuits_lost_during_a_change_are_noted_and_reported_at_the_end(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("swept", count=1)
     change(rack, ONE)
     words = r"7→24 \(h3.p0 to h3.p1\), made by another client, was removed"
@@ -543,7 +545,7 @@ def test_foreign_circuits_lost_during_a_change_are_noted_and_reported_at_the_end
 def test_lost_circuits_on_ports_leased_by_others_are_not_reported(rack):
     theirs = rack.leases.take([leased("ocs", 7)], "somebody else")
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     rack.far_ends["ocs"].fault("swept", count=1)
     change(rack, ONE)
     rack.fabric.restore(soon())

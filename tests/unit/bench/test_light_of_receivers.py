@@ -25,10 +25,10 @@ class Bench:
         self.light = dict.fromkeys(range(1, 17), -6.0)
         self.rack.sites["ocs"].launched = lambda port: self.light.get(port)
         self.stops = []
-        self.rack.fabric.adopt(frozenset(), soon())
+        self.rack.fabric.adopt({}, soon())
 
     def change(self, *circuits):
-        return self.rack.fabric.change(frozenset(circuits), "job", soon())
+        return self.rack.fabric.set_circuits("job", frozenset(circuits), soon())
 
     def shine(self, port, dbm):
         self.light[port] = dbm
@@ -110,7 +110,7 @@ def test_light_that_cannot_be_measured_for_a_while_is_noted_once(bench):
 
 def test_no_power_is_measured_where_no_receiver_has_a_limit(tmp_path):
     rack = Rack(tmp_path, limits={"ocs": LightLimits(launch={2: 9.0})}, monitors=True)
-    rack.fabric.adopt(frozenset(), soon())
+    rack.fabric.adopt({}, soon())
     opened = sum("PMON" in line for line, _ in rack.sent)
     watch = LightWatch(rack.fabric, rack.log, lambda problem: None, each=0.01)
     assert "light" not in {thread.name for thread in threading.enumerate()}

@@ -104,7 +104,7 @@ class SmallLab:
         self.bench.open_fabric(lab.wiring())
         self.ring = ring(HOSTS, lab.ports())
         self.victim = Victim(1, "h1", 0, self.ring, "h1.p1")
-        self.bench.fabric.adopt(self.ring, soon())
+        self.bench.fabric.adopt({"job": self.ring}, soon())
         # This machine has none of the host's ports, and no fault here is about them.
         spec = lab.hosts["h1"].model_copy(update={"ports": {}})
         self._agent = BenchHost("h1", spec, self._hear, soon(), run.id)
@@ -125,7 +125,7 @@ class SmallLab:
         self.bench.hosts["h1"] = self._agent
         self.bench.power.restore_all(soon())
         self.bench.attenuation.restore_all(soon())
-        self.bench.fabric.change(self.ring, "job", soon())
+        self.bench.fabric.set_circuits("job", self.ring, soon())
         self._reports.clear()
         if self.process() != "runs":
             self._agent.end_rank(0, soon())

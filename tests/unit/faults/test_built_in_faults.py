@@ -96,7 +96,7 @@ def test_circuits_made_by_the_policy_meanwhile_are_kept(lab):
     fault = lab.fault("dark-circuit")
     fault.inject(lab.bench, lab.victim, soon())
     repaired = matching({FROM_PREDECESSOR, Circuit.parse("h1.p1", "h3.p0")})
-    lab.bench.fabric.change(repaired, "recovery", soon())
+    lab.bench.fabric.set_circuits("job", repaired, soon(), "recovery")
     light = lab.light()
     fault.undo(lab.bench, lab.victim, soon())
     assert lab.light() == light

@@ -110,10 +110,10 @@ class KilledRun:
         self.bench.guard.hold(self.lease)
         self.bench.open_instruments(["ocs", "pdu", "voa"], soon())
         self.bench.open_fabric(self.lab.wiring())
-        self.bench.fabric.adopt(frozenset({ONE, OTHER}), soon())
+        self.bench.fabric.adopt({"job": frozenset({ONE, OTHER})}, soon())
 
     def change(self, *circuits):
-        self.bench.fabric.change(frozenset(circuits), "job", soon())
+        self.bench.fabric.set_circuits("job", frozenset(circuits), soon())
 
     def cut(self, host):
         self.bench.power.cut(host, soon())

@@ -250,7 +250,7 @@ class LabAtFarEnds:
         bench.guard.hold(lease := self.take(bench.lab))
         bench.open_instruments(["ocs", "pdu", "voa"], soon())
         bench.open_fabric(bench.lab.wiring())
-        bench.fabric.adopt(frozenset(), soon())
+        bench.fabric.adopt({}, soon())
         lease.release()
         self._opened.append((bench, journal, log))
         return bench, log
@@ -265,7 +265,7 @@ class LabAtFarEnds:
         for end in self.ends.values():
             end.is_mute = not self.powered[end.name[1:]]
         bench.power.cut_hosts.clear()
-        bench.fabric.change(ring(HOSTS[:3], bench.lab.ports()), "job", soon())
+        bench.fabric.set_circuits("job", ring(HOSTS[:3], bench.lab.ports()), soon())
         for name in HOSTS:
             if name not in bench.hosts or bench.hosts[name].link.is_over:
                 bench.drop_host(name)

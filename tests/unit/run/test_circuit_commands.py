@@ -84,10 +84,10 @@ def test_nothing_is_moved_without_the_lease_and_the_rotation_says_so(rotation):
 def test_a_change_that_cannot_be_rolled_back_ends_the_run(bench, inbox, log, monkeypatch):
     bench.open_fabric(())
 
-    def change(wanted, owner, deadline):
+    def set_circuits(owner, wanted, deadline, by):
         raise UnsafeError("ocs is left half-way")
 
-    monkeypatch.setattr(bench.fabric, "change", change)
+    monkeypatch.setattr(bench.fabric, "set_circuits", set_circuits)
     observed = []
 
     class Once:

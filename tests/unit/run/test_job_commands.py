@@ -125,7 +125,8 @@ class Slow:
         self.made = []
         self.fails = Event()
 
-    def change(self, wanted, why, deadline):
+    def set_circuits(self, owner, wanted, deadline, by):
+        assert (owner, by) == ("job", "recovery")
         self.made.append(wanted)
         if len(self.made) == 1:
             assert self.fails.wait(10)
@@ -135,7 +136,7 @@ class Slow:
 @pytest.fixture
 def slow(repair, monkeypatch):
     slow = Slow()
-    monkeypatch.setattr(repair.bench.fabric, "change", slow.change)
+    monkeypatch.setattr(repair.bench.fabric, "set_circuits", slow.set_circuits)
     return slow
 
 

@@ -1,5 +1,6 @@
 """Every change of a run that was killed is undone, or what is left is reported."""
 
+import json
 import os
 import signal
 import time
@@ -66,6 +67,33 @@ def test_recover_removes_all_circuits_of_successive_changes(run):
     assert run.recover() == 0
     assert run.shown() == {}
     assert run.open_undos() == []
+
+
+def test_recover_takes_back_the_circuits_of_all_owners(run):
+    def change_as_another():
+        run.bench.fabric.set_circuits("another", frozenset({OTHER}), Deadline.after(5))
+
+    killed(run, lambda: run.change(ONE), change_as_another)
+    assert run.shown() == ONE_CROSSED | OTHER_CROSSED
+    assert run.recover() == 0
+    assert run.shown() == {}
+    assert run.open_undos() == []
+
+
+def test_recover_reads_journals_of_older_versions(run):
+    """They have all that was made in every amendment."""
+    killed(run, lambda: run.change(ONE), lambda: run.change(ONE, OTHER))
+    path, made = run.directory.journal, []
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert "extend" in {key for line in lines for key in line}
+    for line in lines:
+        if "made" in line:
+            made = line["made"]["ocs"] = [*made, *line["made"]["ocs"]]
+        if "extend" in line:
+            line["amend"] = line.pop("extend")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert run.recover() == 0
+    assert run.shown() == {}
 
 
 def test_recover_restores_power_and_counts_the_host_as_clean(run):
