@@ -22,7 +22,8 @@ ONE, OTHER = Circuit.parse("h0.p1", "h1.p0"), Circuit.parse("h1.p1", "h2.p0")
 ELSEWHERE = Circuit.parse("h1x.p1", "h2x.p0")
 ONE_CROSSED, OTHER_CROSSED = {2: 19, 3: 18}, {4: 21, 5: 20}
 NONE = frozenset()
-SETTLE = 0.03
+SETTLE = 0.5
+"""Seconds that light takes in a change that is held: longer than a busy machine until it looks."""
 _MOVE = re.compile(r"CONN:(ADD|SUB) \(@([\d,]*)\),\(@([\d,]*)\)")
 
 
@@ -32,10 +33,9 @@ class Owners(Rack):
     def __init__(self, directory, switches=("ocs",), limits={}):  # noqa: B006 - read
         self.told = []
         """By whom each line was sent that moved light, and what it said, in order."""
-        super().__init__(directory, switches, monitors=True)
+        super().__init__(directory, switches, monitors=True, settle_max=4 * SETTLE)
         for site in self.sites.values():
             site.launched = lambda port: -6.0
-            site.settle = SETTLE
         self.is_verifying, self.go = threading.Event(), threading.Event()
         around = (self.journal, self.log, self, limits, WallTime(now, self._wait))
         self.fabric = Fabric(self.drivers, self.wiring, self.ports, *around)
@@ -47,7 +47,7 @@ class Owners(Rack):
             return sleep(seconds)
         self.is_verifying.set()
         assert self.go.wait(10)
-        return None
+        return sleep(seconds)
 
     def _hear(self, way, data):
         super()._hear(way, data)
@@ -66,8 +66,13 @@ class Owners(Rack):
 
         It goes on when `go` is set.
         """
+        before = [site.settle for site in self.sites.values()]
+        for site in self.sites.values():
+            site.settle = SETTLE
         change = self._pool.submit(self.has, owner, *circuits)
         assert self.is_verifying.wait(10)
+        for site, settle in zip(self.sites.values(), before, strict=True):
+            site.settle = settle
         return change
 
     def close(self):
@@ -304,7 +309,7 @@ def test_a_receiver_is_watched_while_its_circuit_is_being_made(limited):
     rack.has("y", OTHER)
     mine = rack.held("x", ONE)
     rack.sites["ocs"].launched = lambda port: 0.0
-    sleep(2 * SETTLE)
+    sleep(1.5 * SETTLE)
     (found,) = rack.fabric.overloads(soon())
     assert (found.ingress, found.egress) == (2, 19)
     rack.go.set()
@@ -399,7 +404,6 @@ def story(rack, plans, troubles):
 @pytest.fixture
 def quick(tmp_path):
     rack = Owners(tmp_path)
-    rack.sites["ocs"].settle = 0.001
     yield rack
     rack.close()
 
