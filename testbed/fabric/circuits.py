@@ -133,6 +133,12 @@ class Circuit:
 Matching = frozenset[Circuit]
 
 
+def in_order(circuits: Iterable[Circuit]) -> tuple[Circuit, ...]:
+    """Return circuits in the order of their ends, which takes less time than comparing them."""
+    by_ends = {(c.a.host, c.a.port, c.b.host, c.b.port): c for c in circuits}
+    return tuple(by_ends[ends] for ends in sorted(by_ends))
+
+
 def matching(circuits: Iterable[Circuit]) -> Matching:
     """Return circuits as a matching; raise ValueError when a port is in more than one."""
     result = frozenset(circuits)

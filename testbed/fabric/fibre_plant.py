@@ -101,6 +101,24 @@ def rank_ports(
     return tuple(found)
 
 
+def ports_alike(
+    hosts: Sequence[str], ports: Ports, count: int | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Return `count` ports of each host, or as many as the host with the fewest has.
+
+    They are the outermost ones: topologies lead from the last ports to successors, and from the
+    first ones to predecessors. Raise ValueError for a host with fewer.
+    """
+    each = min((len(ports[host]) for host in hosts), default=0) if count is None else count
+    found = {}
+    for host in hosts:
+        own = tuple(ports[host])
+        if len(own) < each:
+            raise ValueError(f"{host} has {len(own)} fabric ports, and {each} are needed")
+        found[host] = own[: each - each // 2] + own[len(own) - each // 2 :]
+    return found
+
+
 def circuits_of_links(links: Iterable[Link], ports: RankPorts) -> Matching:
     """Return the circuits that make links, without checking the fibres.
 

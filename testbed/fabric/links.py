@@ -49,6 +49,23 @@ def links_between(pairs: Iterable[Pair], ranks: int, ports: int) -> Links:
     return frozenset(found)
 
 
+def ring_ports(links: Iterable[Link], ranks: int) -> tuple[tuple[int, int], ...]:
+    """Return, of each of two ranks or more, its ports from the previous rank and to the next one.
+
+    Of several links to the next rank it is that at the highest port. Raise ValueError where a rank
+    is not joined with the next.
+    """
+    to_next: dict[int, tuple[int, int]] = {}
+    for both in links:
+        for (rank, port), (other, far) in (both, both[::-1]):
+            if other == (rank + 1) % ranks:
+                to_next[rank] = max(to_next.get(rank, (port, far)), (port, far))
+    for rank in range(ranks):
+        if rank not in to_next:
+            raise ValueError(f"rank {rank} is not joined with rank {(rank + 1) % ranks}")
+    return tuple((to_next[(rank - 1) % ranks][1], to_next[rank][0]) for rank in range(ranks))
+
+
 def renumbered(links: Iterable[Link], ranks: Sequence[int]) -> Links:
     """Return links with rank number i replaced by `ranks[i]`."""
     return frozenset(link((ranks[a], p), (ranks[b], q)) for (a, p), (b, q) in links)

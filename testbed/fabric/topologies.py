@@ -18,13 +18,19 @@ from testbed.fabric.matchings import Pair, round_robin
 
 
 class Topology(Protocol):
-    """The interface of topologies; an instance holds the options."""
+    """The interface of topologies; an instance holds the options. Making one with impossible options raises ValueError."""
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the links of each matching, for `ranks` ranks with `ports` ports each.
 
         Raise ValueError, in one sentence, where ranks or ports do not allow this topology.
         """
+
+
+def _check_positive(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, not {count}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +43,13 @@ class Ring:
 
     fibres: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse links of no fibre."""
+        _check_positive(fibres=self.fibres)
+
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the ring as one matching."""
-        _check_positive(fibres=self.fibres, ranks=ranks)
+        _check_positive(ranks=ranks)
         if ranks == 2 and self.fibres <= ports < 2 * self.fibres:
             return Pairs(fibres=self.fibres).matchings(ranks, ports)
         needed = 2 * self.fibres if ranks > 1 else 0
@@ -50,6 +60,10 @@ class Ring:
                 "matching per round can join them"
             )
         return (frozenset(_torus_links((ranks,), self.fibres, ports)),)
+
+
+RING = Ring()
+"""The ring with one fibre to each neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +78,13 @@ class Pairs:
     stride: int = 1
     fibres: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse a stride of nothing, and links of no fibre."""
+        _check_positive(stride=self.stride, fibres=self.fibres)
+
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the pairs as one matching."""
-        _check_positive(stride=self.stride, fibres=self.fibres, ranks=ranks)
+        _check_positive(ranks=ranks)
         if ranks % (2 * self.stride):
             raise ValueError(
                 f"pairs at a stride of {self.stride} take a multiple of {2 * self.stride} ranks, "
@@ -91,12 +109,17 @@ class Torus:
     shape: tuple[int, ...]
     fibres: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse axes without ranks, and links of no fibre."""
+        if not self.shape or min(self.shape) < 1:
+            text = _by(self.shape) or "no axis"
+            raise ValueError(f"a torus has axes of at least one rank each, not {text}")
+        _check_positive(fibres=self.fibres)
+
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the torus as one matching."""
-        text = "×".join(map(str, self.shape))
-        if not self.shape or min(self.shape) < 1:
-            raise ValueError(f"a torus has axes of at least one rank each, not {text or 'no axis'}")
-        _check_positive(fibres=self.fibres, ranks=ranks)
+        text = _by(self.shape)
+        _check_positive(ranks=ranks)
         if math.prod(self.shape) != ranks:
             raise ValueError(f"a torus of {text} has {math.prod(self.shape)} ranks, not {ranks}")
         needed = 2 * self.fibres * sum(size > 1 for size in self.shape)
@@ -116,9 +139,13 @@ class AllToAll:
 
     fibres: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse links of no fibre."""
+        _check_positive(fibres=self.fibres)
+
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the matchings in which all ranks meet."""
-        _check_positive(fibres=self.fibres, ranks=ranks)
+        _check_positive(ranks=ranks)
         _check_ports(f"all-to-all with {_count(self.fibres, 'fibre')} a pair", self.fibres, ports)
         if ranks == 1:
             return (frozenset(),)
@@ -149,11 +176,15 @@ class Rails:
     """
 
     ranks_per_host: int
-    each: Topology = Ring()
+    each: Topology = RING
+
+    def __post_init__(self) -> None:
+        """Refuse hosts without ranks."""
+        _check_positive(ranks_per_host=self.ranks_per_host)
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the matchings of all rails; the n-th matchings of all rails are one."""
-        _check_positive(ranks_per_host=self.ranks_per_host, ranks=ranks)
+        _check_positive(ranks=ranks)
         if ranks % self.ranks_per_host:
             raise ValueError(f"{ranks} ranks do not fill hosts of {self.ranks_per_host}")
         inside = self.each.matchings(ranks // self.ranks_per_host, ports)
@@ -184,11 +215,14 @@ class TimeSlots:
 
     slots: tuple[tuple[Pair, ...], ...]
 
+    def __post_init__(self) -> None:
+        """Refuse a table without slots."""
+        if not self.slots:
+            raise ValueError("a table of time slots has at least one slot")
+
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the links of each time slot as a matching."""
         _check_positive(ranks=ranks)
-        if not self.slots:
-            raise ValueError("a table of time slots must have at least one slot")
         found = []
         for number, pairs in enumerate(self.slots):
             try:
@@ -211,6 +245,17 @@ TOPOLOGIES: Mapping[str, type[Topology]] = {
 """Every topology by the name that files give it."""
 
 
+def name_of(topology: Topology) -> str:
+    """Return the name that files give a topology; of one that files cannot name, its class."""
+    own = type(topology)
+    return next((name for name, kind in TOPOLOGIES.items() if kind is own), own.__name__)
+
+
+def summary(name: str) -> str:
+    """Return in one sentence which ranks a topology joins."""
+    return (TOPOLOGIES[name].__doc__ or "").partition("\n")[0]
+
+
 def _torus_links(shape: tuple[int, ...], fibres: int, ports: int) -> Iterator[Link]:
     """Yield the links of a torus; neighbours along an axis differ by its stride or wrap round."""
     axes = [axis for axis, size in enumerate(shape) if size > 1]
@@ -230,10 +275,8 @@ def _bundles(pairs: Iterable[Pair], port: int, fibres: int) -> Iterator[Link]:
         yield from bundle((a, port), (b, port), fibres)
 
 
-def _check_positive(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, not {count}")
+def _by(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
 
 
 def _check_ports(what: str, needed: int, ports: int) -> None:

@@ -14,6 +14,7 @@ from testbed.fabric.circuits import (
     SwitchPort,
     can_join,
     cross_connects,
+    in_order,
     matching,
 )
 
@@ -199,3 +200,9 @@ def test_a_cross_connect_is_described_with_its_ends_and_directions():
     assert str(one.of(CrossConnect("ocs0", 1, 4))) == "h0.p0 to h0.p1"
     assert str(one.of(CrossConnect("ocs0", 9, 4))) == "unwired to h0.p1"
     assert str(one.of(CrossConnect("ocs9", 1, 4))) == "unwired to unwired"
+
+
+@given(st.sets(st.tuples(st.sampled_from("abc"), st.sampled_from("pq"), st.sampled_from("rs"))))
+def test_circuits_are_put_in_the_order_of_their_ends(ends):
+    circuits = [Circuit.between(HostPort(h, one), HostPort("b1", two)) for h, one, two in ends]
+    assert in_order(circuits) == tuple(sorted(set(circuits)))

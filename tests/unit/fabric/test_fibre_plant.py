@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, SwitchPort
-from testbed.fabric.fibre_plant import FibrePlant, MissingFibres, map_links, rank_ports
+from testbed.fabric.fibre_plant import (
+    FibrePlant,
+    MissingFibres,
+    map_links,
+    ports_alike,
+    rank_ports,
+)
 from testbed.fabric.topologies import AllToAll, Rails, Ring, Torus
 
 
@@ -186,3 +192,24 @@ def test_a_switch_port_wired_to_two_host_ports_is_refused():
         FibrePlant({a: one}, {c: a})
     with pytest.raises(ValueError, match=r"^b\.p0 has two fibres"):
         FibrePlant({}, {a: b, b: c})
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 6))
+def test_of_a_host_with_more_ports_the_middle_ones_are_left_out(sizes, count):
+    ports = {f"h{n}": [f"p{port}" for port in range(size)] for n, size in enumerate(sizes)}
+    if count > min(sizes):
+        with pytest.raises(ValueError, match=f"fabric ports, and {count} are needed"):
+            ports_alike(list(ports), ports, count)
+        return
+    for alike, each in (
+        (ports_alike(list(ports), ports, count), count),
+        (ports_alike(list(ports), ports), min(sizes)),
+    ):
+        for host, own in alike.items():
+            assert len(own) == each
+            assert [port for port in ports[host] if port in own] == list(own)
+            if each:
+                assert own[0] == ports[host][0]
+            if each > 1:
+                assert own[-1] == ports[host][-1]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.fabric.links import link, links_between, renumbered, side_by_side
+from testbed.fabric.fibre_plant import circuits_of_links, rank_ports
+from testbed.fabric.links import link, links_between, renumbered, ring_ports, side_by_side
 from testbed.fabric.topologies import (
     TOPOLOGIES,
     AllToAll,
@@ -18,8 +19,10 @@ from testbed.fabric.topologies import (
     Ring,
     TimeSlots,
     Torus,
+    name_of,
+    summary,
 )
-from testbed.fabric.topology import between_ranks, ring
+from testbed.fabric.topology import ring
 
 fibres = st.integers(1, 3)
 spare_ports = st.integers(0, 2)
@@ -125,9 +128,7 @@ def test_a_ring_of_one_fibre_has_the_circuits_of_the_ring_of_hosts(ranks, per_ho
     hosts = [f"h{rank}" for rank in range(ranks)]
     ports = {host: [f"p{number}" for number in range(per_host)] for host in hosts}
     (links,) = Ring().matchings(ranks, per_host)
-    ends = {0: 0, per_host - 1: 1}  # `between_ranks` knows the first port and the last one
-    joints = [((a, ends[p]), (b, ends[q])) for (a, p), (b, q) in links]
-    assert between_ranks(joints, hosts, ports) == ring(hosts, ports)
+    assert circuits_of_links(links, rank_ports(hosts, ports)) == ring(hosts, ports)
 
 
 @settings(max_examples=25)
@@ -264,26 +265,20 @@ def test_combined_topologies_with_fewer_matchings_have_no_links_in_later_ones():
         ),
         (Ring(2), 3, 3, "with 2 fibres to each neighbour takes 4 ports on each rank, not 3"),
         (Ring(), 2, 0, "a ring of 2 ranks"),
-        (Ring(0), 2, 2, "fibres must be at least 1, not 0"),
         (Ring(), 0, 2, "ranks must be at least 1, not 0"),
         (Pairs(), 3, 1, "pairs at a stride of 1 take a multiple of 2 ranks, not 3"),
         (Pairs(2), 6, 1, "pairs at a stride of 2 take a multiple of 4 ranks, not 6"),
         (Pairs(fibres=2), 2, 1, "a pair with 2 fibres takes 2 ports on each rank, not 1"),
-        (Pairs(0), 2, 1, "stride must be at least 1"),
         (Torus((2, 2)), 6, 4, "a torus of 2×2 has 4 ranks, not 6"),
         (Torus((4, 4, 4)), 64, 4, "a torus of 4×4×4 .* takes 6 ports on each rank, not 4"),
-        (Torus(()), 1, 2, "not no axis"),
-        (Torus((2, 0)), 1, 2, "at least one rank each, not 2×0"),
         (AllToAll(2), 4, 1, "all-to-all with 2 fibres a pair takes 2 ports on each rank, not 1"),
         (AllToAll(), 4, 0, "takes 1 port on each rank, not 0"),
         (Rails(2), 5, 2, "5 ranks do not fill hosts of 2"),
-        (Rails(0), 4, 2, "ranks_per_host must be at least 1"),
         (Rails(2), 8, 1, "a ring of 4 ranks"),
         (Graph(((0, 4),)), 4, 1, "^rank 4 is not one of the 4 ranks"),
         (Graph(((0, 1), (1, 2))), 3, 1, "^rank 1 has no port left for the link of 1 and 2"),
         (Graph(((1, 1),)), 2, 2, "a link from rank 1 to itself"),
         (TimeSlots((((0, 1),), ((0, -1),))), 2, 1, "in time slot 1, rank -1 is not one of"),
-        (TimeSlots(()), 2, 1, "at least one slot"),
     ],
 )
 def test_a_topology_that_the_ports_do_not_allow_is_refused_with_the_reason(
@@ -291,3 +286,70 @@ def test_a_topology_that_the_ports_do_not_allow_is_refused_with_the_reason(
 ):
     with pytest.raises(ValueError, match=reason):
         topology.matchings(ranks, ports)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        (Ring, [0], "fibres must be at least 1, not 0"),
+        (Pairs, [0], "stride must be at least 1"),
+        (Pairs, [1, -1], "fibres must be at least 1"),
+        (Torus, [()], "not no axis"),
+        (Torus, [(2, 0)], "at least one rank each, not 2×0"),
+        (Torus, [(2, 2), 0], "fibres must be at least 1"),
+        (AllToAll, [0], "fibres must be at least 1"),
+        (Rails, [0], "ranks_per_host must be at least 1"),
+        (TimeSlots, [()], "at least one slot"),
+    ],
+)
+def test_impossible_options_are_refused_as_a_topology_is_made(kind, options, reason):
+    with pytest.raises(ValueError, match=reason):
+        kind(*options)
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@settings(max_examples=5)
+@given(data=st.data())
+def test_every_topology_knows_its_name_and_says_what_it_joins(name, data):
+    assert name_of(data.draw(EVERY[name])[0]) == name
+    assert summary(name).endswith(".")
+    assert "\n" not in summary(name)
+
+
+def neighbour_of(links, rank, port):
+    """Return the end that a link joins with a port of a rank."""
+    (found,) = [set(both) - {(rank, port)} for both in links if (rank, port) in both]
+    return found.pop()
+
+
+@settings(max_examples=25)
+@given(st.one_of(rings(), all_to_alls()).filter(lambda case: case[1] > 1))
+def test_ring_ports_lead_to_the_next_rank_and_back(case):
+    topology, ranks, ports = case
+    links, *others = topology.matchings(ranks, ports)
+    if others:
+        links = AllToAll().matchings(ranks, ranks)[0]  # all are joined at once
+    found = ring_ports(links, ranks)
+    for rank, (_, to_next) in enumerate(found):
+        after = (rank + 1) % ranks
+        assert neighbour_of(links, rank, to_next) == (after, found[after][0])
+        joined = [port for both in links for at, port in both if at == rank and after in pair(both)]
+        assert to_next == max(joined)
+
+
+def pair(both):
+    return {rank for rank, _ in both}
+
+
+@settings(max_examples=25)
+@given(fibres, st.integers(3, 9), spare_ports)
+def test_every_rank_of_a_ring_has_the_same_ring_ports(each, ranks, spare):
+    (links,) = Ring(each).matchings(ranks, 2 * each + spare)
+    assert set(ring_ports(links, ranks)) == {(each - 1, 2 * each + spare - 1)}
+
+
+def test_ranks_that_are_not_joined_in_a_ring_are_named():
+    with pytest.raises(ValueError, match=r"^rank 1 is not joined with rank 2$"):
+        ring_ports(Torus((2, 2)).matchings(4, 4)[0], 4)
+    with pytest.raises(ValueError, match=r"^rank 2 is not joined with rank 0$"):
+        ring_ports(Graph(((0, 1), (1, 2))).matchings(3, 2)[0], 3)
