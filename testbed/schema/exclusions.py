@@ -15,6 +15,8 @@ def avoided(lab: Lab) -> dict[str, Quarantine]:
     A host is excluded too if one of its ports, or a switch port wired to it, is in quarantine.
     """
     entries = {entry.what: entry for entry in lab.quarantine}
+    if not entries:
+        return {}
     parts = {host: [host, *(f"{host}.{p}" for p in spec.ports)] for host, spec in lab.hosts.items()}
     for port, fibres in lab.wiring().items():
         parts[port.host] += [str(fibres.tx), str(fibres.rx)]

@@ -216,9 +216,11 @@ class Experiment(Document):
     def inconsistencies(self) -> Iterator[Problem]:
         """Yield contradictions between the parts of the experiment."""
         for name, job in self.jobs.items():
+            named: set[str] = set()
             for index, host in enumerate(job.hosts or ()):
-                if host in (job.hosts or ())[:index]:
+                if host in named:
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
+                named.add(host)
         for key, entries in self._of_a_job():
             for index, one in enumerate(entries):
                 if not one.job and len(self.jobs) > 1:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -92,13 +91,13 @@ def _entries(source: Source, hosts: Mapping[str, Any]) -> dict[str, list[_Layer]
     """Return, for each host in the order of the file, what itself and its group say."""
     groups: dict[str, _Layer] = {}
     order: dict[str, None] = {}
+    sizes = Counter(at[1] for at in source.marks if len(at) > 1 and at[0] == "hosts")
     for key, block in hosts.items():
         match = _GROUP.fullmatch(key)
         if match is None:
             order[key] = None
             continue
-        size = sum(at[:2] == ("hosts", key) for at in source.marks)
-        for name, number in _members(key, match, size):
+        for name, number in _members(key, match, sizes[key]):
             if name in groups:
                 earlier = groups[name].steps[1]
                 message = f"host {name} is also in the group {earlier}"
@@ -149,6 +148,13 @@ def _add(into: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add what is not there yet, also within mappings."""
     for key, value in more.items():
         if key not in into:
-            into[key] = copy.deepcopy(value)
+            into[key] = _copied(value)
         elif isinstance(into[key], dict) and isinstance(value, dict):
             _add(into[key], value)
+
+
+def _copied(value: Any) -> Any:
+    """Return plain data again; `copy.deepcopy` also looks for what is there twice."""
+    if isinstance(value, dict):
+        return {key: _copied(held) for key, held in value.items()}
+    return [_copied(held) for held in value] if isinstance(value, list) else value

@@ -35,8 +35,8 @@ from testbed.schema.switch_ports import (
     has_port,
     light_kept_problems,
     resting_problems,
-    side_of,
     side_problems,
+    sides_of,
 )
 from testbed.schema.text_types import Name, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
@@ -93,8 +93,9 @@ class Lab(Document):
 
     def wiring(self) -> dict[HostPort, Fibres]:
         """Return the fibres of every fabric port that has fibres."""
+        side_of = sides_of(self.switches)
         return {
-            HostPort(name, key): replace(fibres, side=side_of(self.switches, fibres))
+            HostPort(name, key): replace(fibres, side=side) if (side := side_of(fibres)) else fibres
             for name, host in self.hosts.items()
             for key, port in host.ports.items()
             if (fibres := port.fibres) is not None

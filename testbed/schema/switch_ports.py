@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from testbed.fabric.circuits import Fibres, Side, SwitchPort
 from testbed.fabric.device import spans
@@ -22,9 +23,11 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
 
     Only the driver's description with the options in the file is used; no switch is queried.
     """
+    of_switch: defaultdict[tuple[str, str | int], list[End]] = defaultdict(list)
+    for end in ends:
+        of_switch[end[1].switch, end[0][-1]].append(end)
     for name, switch in switches.items():
-        ours = [end for end in ends if end[1].switch == name]
-        entering, leaving, both = ([e for e in ours if e[0][-1] == k] for k in _KEYS)
+        entering, leaving, both = (of_switch[name, key] for key in _KEYS)
         yield from _bidi_problems(name, switch, both)
         if count := _one_side(switch):
             yield from _one_side_problems(name, switch, count)
@@ -42,17 +45,23 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
             yield from _resting_side_problems(name, switch, last_input, first_output, hint)
 
 
-def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
-    """Return the side of a switch that a host port is wired to; None where unknown."""
-    switch = switches.get(fibres.tx.switch)
-    if switch is None:
-        return None
-    if _one_side(switch):
-        return Side.ANY
-    inputs = inputs_of(switch)
-    if not (fibres.is_bidi and inputs):
-        return None
-    return Side.INPUT if fibres.tx.number <= inputs else Side.OUTPUT
+def sides_of(switches: Mapping[str, Switch]) -> Callable[[Fibres], Side | None]:
+    """Return what tells the side of a switch that a host port is on.
+
+    It returns None where the side does not matter, or where the file does not tell it.
+    """
+    one_sided = {name for name, switch in switches.items() if has_one_side(switch)}
+    inputs = {name: inputs_of(switch) for name, switch in switches.items()}
+
+    def side_of(fibres: Fibres) -> Side | None:
+        end = fibres.tx
+        if end.switch in one_sided:
+            return Side.ANY
+        if not (inputs.get(end.switch) and fibres.is_bidi):
+            return None
+        return Side.INPUT if end.number <= inputs[end.switch] else Side.OUTPUT
+
+    return side_of
 
 
 def has_one_side(switch: Switch) -> bool:
@@ -192,12 +201,13 @@ def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> 
 
 
 def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
+    uses, usable = Counter(switch.safe.values()), switch.usable
     for ingress, egress in switch.safe.items():
         steps: Steps = ("switches", name, "safe", str(ingress))
-        for number in sorted({ingress, egress} - switch.usable):
+        for number in sorted({ingress, egress} - usable):
             hint = f"see switches.{name}.ports and .protected"
             yield Problem(steps, f"port {number} is protected or not in `ports`", hint)
-        if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
+        if egress in switch.safe or uses[egress] > 1:
             message = f"port {egress} is in two cross-connects of `safe`"
             yield Problem(steps, message, "list each port once")
 
