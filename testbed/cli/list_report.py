@@ -13,6 +13,7 @@ from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
 from testbed.cli.record import read_again
 from testbed.cli.run_list import RunSelection, print_runs, row_of
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
+from testbed.fabric.topologies import TOPOLOGIES, summary
 from testbed.files import exists
 from testbed.plugins import kinds
 from testbed.record.rundir import RunDirectory, find_run
@@ -26,7 +27,15 @@ Run = Annotated[
     str, argument("RUN", "A run's directory, its name, its end, or `latest`.", run_names)
 ]
 What = Literal[
-    "experiments", "labs", "runs", "drivers", "faults", "jobs", "policies", "controllers"
+    "experiments",
+    "labs",
+    "runs",
+    "drivers",
+    "faults",
+    "jobs",
+    "policies",
+    "controllers",
+    "topologies",
 ]
 
 
@@ -53,7 +62,7 @@ def list_(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> None:
-    """List experiments, labs, runs, drivers, faults, jobs, policies or controllers."""
+    """List experiments, labs, runs, drivers, faults, jobs, policies, controllers or topologies."""
     wanted = RunSelection(experiment, metric, last, best)
     if what == "runs":
         rows = wanted.rows(results)
@@ -64,6 +73,8 @@ def list_(
         )
     elif what in ("experiments", "labs"):
         rows = list(_files(what))
+    elif what == "topologies":
+        rows = [{"name": name, "summary": summary(name)} for name in TOPOLOGIES]
     else:
         rows = [{"name": n, "summary": kind.summary} for n, kind in kinds(what).items()]
     if json:

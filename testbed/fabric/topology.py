@@ -1,8 +1,8 @@
-"""The ring topology: circuits that join the ranks of a job, on the ports of their hosts."""
+"""The ring of hosts, in which a recovery puts a spare into the place of its victim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching, matching
 
@@ -23,27 +23,7 @@ def ring(hosts: Sequence[str], ports: Ports) -> Matching:
             raise ValueError(
                 f"a ring needs two fabric ports on {host}, which has {len(ports[host])}"
             )
-    return matching(Circuit.between(*ring_link(a, b, ports)) for a, b in neighbours(hosts))
-
-
-def ring_link(host: str, successor: str, ports: Ports) -> tuple[HostPort, HostPort]:
-    """Return the two ends of the circuit from a host to its successor on a ring, in this order."""
-    return HostPort(host, ports[host][-1]), HostPort(successor, ports[successor][0])
-
-
-def between_ranks(
-    joints: Iterable[tuple[tuple[int, int], tuple[int, int]]], hosts: Sequence[str], ports: Ports
-) -> Matching:
-    """Return the circuits between hosts for joints between ranks; `hosts` are in rank order.
-
-    A joint names a rank and its port at either end: 0 for a host's first port, 1 for its last.
-    """
     return matching(
-        Circuit.between(*(HostPort(hosts[rank], ports[hosts[rank]][-port]) for rank, port in ends))
-        for ends in joints
+        Circuit.between(HostPort(host, ports[host][-1]), HostPort(after, ports[after][0]))
+        for host, after in zip(hosts, (*hosts[1:], hosts[0]), strict=True)
     )
-
-
-def neighbours(hosts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each host with its successor on the ring."""
-    return [(host, hosts[(i + 1) % len(hosts)]) for i, host in enumerate(hosts)]

@@ -30,6 +30,8 @@ class Victim:
     circuits: Matching
     port: str = ""
     """The port of the host that is hit, where the fault hits one."""
+    to_next: str = ""
+    """The port of the host to the next rank; if empty, its last one."""
 
     @property
     def own_circuits(self) -> frozenset[Circuit]:

@@ -34,8 +34,8 @@ class DarkCircuit(CarrierLossFault):
             bench.fabric.change(owner, frozenset(), circuit, deadline, "dark-circuit")
 
     def _circuit(self, bench: Bench, victim: Victim) -> Circuit:
-        """Return the circuit at the victim's last fabric port, which leads to its successor."""
-        port = bench.lab.ports()[victim.host][-1]
+        """Return the circuit from the victim to the next rank."""
+        port = victim.to_next or bench.lab.ports()[victim.host][-1]
         return next(
             c
             for c in victim.own_circuits

@@ -10,6 +10,7 @@ from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import Schedule, to_json
+from testbed.fabric.topologies import Topology
 from testbed.jobs.circuit_collective import CircuitCollective
 from testbed.jobs.collective_descriptors import CollectiveOptions
 from testbed.jobs.contracts import Job
@@ -18,7 +19,7 @@ from testbed.jobs.contracts import Job
 class Collective(Job):
     """AllReduce of all sizes by several algorithms."""
 
-    topology = "all"
+    topology: Topology | None = None
 
     def __init__(self, options: CollectiveOptions) -> None:
         self._options = options

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.analysis.metric_definitions import Better, MetricDefinition
+from testbed.fabric.topologies import RING, Topology
 from testbed.schema import Host
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ class Job(Protocol):
 
     ranks: int
     spares: int = 0
-    topology: str = "ring"
+    topology: Topology | None = RING
+    """How circuits join its ranks; None where each talks to all others, over a packet switch."""
     last_step: int | None = None
     """The step after which its ranks are told to end; None when it ends by itself or never."""
     endless: bool = False

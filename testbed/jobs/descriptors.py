@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, REFERENCE, UNKNOWN, Algorithm
+from testbed.fabric.topologies import RING
 from testbed.jobs.option_checks import (
     check_counts,
     check_mesh,
@@ -17,9 +18,9 @@ from testbed.jobs.option_checks import (
     check_sizes,
 )
 from testbed.plugins import Kind
+from testbed.schema.topology import TopologyOption
 from testbed.units import TIME, BitRate, Bytes, Seconds
 
-Topology = Literal["ring"]
 Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
 
 _MOST_RANKS = 4096
@@ -50,7 +51,7 @@ class TrainOptions:
 
     ranks: int
     spares: int = 0
-    topology: Topology = "ring"
+    topology: TopologyOption = RING
     collective: Collective = REFERENCE
     """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
     the one that the cost model expects to be fastest with the ranks that are late."""
@@ -102,6 +103,8 @@ class TrainOptions:
 
     def _check_collective(self) -> None:
         known = ALL_REDUCES.get(self.collective, UNKNOWN)
+        if not known.is_built_in and self.topology != RING:
+            raise ValueError(f"{self.collective} uses a packet switch, so it takes no topology")
         if self.ranks < known.least:
             raise ValueError(f"{self.collective} takes two ranks or more, and there is only one")
         check_pairs(self.ranks, self.collective)
@@ -122,7 +125,7 @@ class AllReduceOptions:
     ranks: int
     sizes: tuple[Bytes, ...]
     spares: int = 0
-    topology: Topology = "ring"
+    topology: TopologyOption = RING
     iterations: int = 20
     """Timed iterations of each size."""
     warmup: int = 5

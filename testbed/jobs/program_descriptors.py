@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from testbed.jobs.descriptors import Topology
+from testbed.fabric.topologies import RING
 from testbed.jobs.option_checks import check_counts
 from testbed.plugins import Kind, nearest
+from testbed.schema.topology import TopologyOption
 from testbed.units import DIMENSIONS, Bytes
 
 Better = Literal["lower", "higher", "neither"]
@@ -69,7 +70,7 @@ class CommandOptions:
     """The program and its arguments; no shell reads them."""
     metrics: Mapping[str, Pattern] = field(default_factory=dict)
     """By name, what is read from its standard output."""
-    topology: Topology = "ring"
+    topology: TopologyOption = RING
 
     def __post_init__(self) -> None:
         """Refuse a program without a name."""
@@ -93,7 +94,7 @@ class TorchrunOptions:
     """Where the first host listens on the management network."""
     metrics: Mapping[str, Pattern] = field(default_factory=dict)
     """By name, what is read from its standard output."""
-    topology: Topology = "ring"
+    topology: TopologyOption = RING
 
     def __post_init__(self) -> None:
         """Refuse a script without a name, and ports that only root may listen on."""
@@ -128,7 +129,7 @@ class NcclTestsOptions:
     """What is read: the table on standard output, or the JSON of nccl-tests since October 2025."""
     arguments: tuple[str, ...] = ()
     """More of its own arguments, as [-o, sum, -I, '1']."""
-    topology: Topology = "ring"
+    topology: TopologyOption = RING
 
     def __post_init__(self) -> None:
         """Refuse programs that are not of nccl-tests, and sizes in the wrong order."""

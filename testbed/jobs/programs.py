@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.metric_definitions import MetricDefinition
+from testbed.fabric.topologies import Topology
 from testbed.jobs.contracts import Job, ProgramOutput, Reading
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
@@ -24,7 +25,7 @@ class Program(Job):
 
     hardware_only = ""
 
-    def __init__(self, ranks: int, topology: str, patterns: Mapping[str, Pattern]) -> None:
+    def __init__(self, ranks: int, topology: Topology, patterns: Mapping[str, Pattern]) -> None:
         self.ranks = ranks
         self.topology = topology
         self._patterns = patterns

@@ -27,7 +27,7 @@ class Train(Job):
         self.ranks = options.ranks
         self.spares = options.spares
         self._is_built_in = ALL_REDUCES.get(options.collective, UNKNOWN).is_built_in
-        self.topology = options.topology if self._is_built_in else "all"
+        self.topology = options.topology if self._is_built_in else None
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
         self.chooses = self._schedule if options.collective == "auto" else None
@@ -91,7 +91,7 @@ class AllReduce(Job):
         self._options = options
         self.ranks = options.ranks
         self.spares = options.spares
-        self.topology = options.topology if options.mesh is None else "all"
+        self.topology = options.topology if options.mesh is None else None
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the sizes, the number of iterations of each, and the groups of a mesh."""

@@ -51,7 +51,9 @@ def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim
     """
     circuits = context.bench.fabric.circuits
     if not plan.port:
-        return Victim(plan.rank, job.hosts[plan.rank], SLOT, circuits)
+        host = job.hosts[plan.rank]
+        to_next = job.ring_ports_of(host).to_next
+        return Victim(plan.rank, host, SLOT, circuits, to_next=to_next)
     host = HostPort.parse(plan.port).host
     rank = job.rank_of(host)
     return None if rank is None else Victim(rank, host, SLOT, circuits, plan.port)

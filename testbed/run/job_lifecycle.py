@@ -114,6 +114,7 @@ class JobLifecycle:
         job = RunningJob(
             *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
             *(placement.hosts, placement.spares, placement.fabric),
+            *(placement.circuits, placement.ring_ports),
             name=placement.name,
         )
         if placement.asked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,12 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import LabError
+from testbed.fabric.circuits import HostPort, Matching
 from testbed.jobs.contracts import ProgramJob, ProgramOutput, Reading
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
+from testbed.run.planning.job_circuits import RingPorts
 from testbed.schema import Host
-from testbed.schema.hosts import FabricKind
 from testbed.schema.validation import shown
 from testbed.secret import redacted
 
@@ -45,12 +47,19 @@ class Programs:
     """The programs of a job's ranks, on hosts in rank order."""
 
     def __init__(
-        self, job: ProgramJob, bench: Bench, hosts: Sequence[str], fabric: FabricKind
+        self,
+        job: ProgramJob,
+        bench: Bench,
+        hosts: Sequence[str],
+        ring: Sequence[RingPorts],
+        circuits: Matching,
     ) -> None:
+        """Take the ports of each rank to its neighbours, and all circuits between ranks."""
         self._job = job
         self._bench = bench
         self._hosts = tuple(hosts)
-        self._fabric = fabric
+        self._ring = ring
+        self._circuits = circuits
         specs = [bench.lab.hosts[host] for host in self._hosts]
         lines = job.command_lines(specs)
         self._programs = {rank: _Program(_name(lines[rank])) for rank in range(len(hosts))}
@@ -66,18 +75,34 @@ class Programs:
         }
 
     def _place(self, rank: int, specs: Sequence[Host]) -> dict[str, str]:
-        """Return where a program is: its rank, and for each neighbour the way there."""
+        """Return where a program is: its rank, and the way to each neighbour and over each link."""
         found = {"TESTBED_RANK": str(rank), "TESTBED_RANKS": str(len(specs))}
-        for name, step, near, far in (("NEXT", 1, -1, 0), ("PREVIOUS", -1, 0, -1)):
-            mine, other = specs[rank], specs[(rank + step) % len(specs)]
-            port = mine.ports[mine.ports_on(self._fabric)[near]]
-            peer = other.ports[other.ports_on(self._fabric)[far]]
+        own = self._ring[rank]
+        after, before = (rank + 1) % len(specs), (rank - 1) % len(specs)
+        for name, port, other, far in (
+            ("NEXT", own.to_next, after, self._ring[after].from_previous),
+            ("PREVIOUS", own.from_previous, before, self._ring[before].to_next),
+        ):
+            mine, peer = specs[rank].ports[port], specs[other].ports[far]
             found |= {
-                f"TESTBED_{name}_INTERFACE": port.interface,
-                f"TESTBED_{name}_LOCAL": str(port.address.ip),
+                f"TESTBED_{name}_INTERFACE": mine.interface,
+                f"TESTBED_{name}_LOCAL": str(mine.address.ip),
                 f"TESTBED_{name}_PEER": str(peer.address.ip),
             }
+        if links := list(self._links(rank, specs)):
+            found["TESTBED_LINKS"] = json.dumps(links)
         return found
+
+    def _links(self, rank: int, specs: Sequence[Host]) -> Iterator[dict[str, Any]]:
+        """Yield where each circuit of a rank leads, in the order of its ports."""
+        far_ends = {near: far for circuit in self._circuits for near, far in circuit.directions}
+        for name, port in specs[rank].ports.items():
+            far = far_ends.get(HostPort(self._hosts[rank], name))
+            if far is not None:
+                other = self._hosts.index(far.host)
+                peer = specs[other].ports[far.port].address.ip
+                own = {"interface": port.interface, "local": str(port.address.ip)}
+                yield {"rank": other, **own, "peer": str(peer)}
 
     def handle(self, rank: int, said: Mapping[str, Any]) -> None:
         """Process a rank's report of its program; secrets in the output are masked first."""

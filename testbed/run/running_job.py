@@ -12,10 +12,12 @@ from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError, LabError
+from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import Job, ProgramJob
 from testbed.run.all_hold import AllHold
 from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
+from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.programs import Programs
 from testbed.schema import FabricKind
 
@@ -67,6 +69,10 @@ class RunningJob:
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
     fabric: FabricKind = "circuit"
+    circuits: Matching = frozenset()
+    """Those that it begins with; none on a packet switch."""
+    ring_ports: Mapping[str, RingPorts] = field(default_factory=dict)
+    """By host, the ports to its neighbours in the ring of ranks, if not its first and its last."""
     generation: int = 0
     processes: dict[str, RankProcess] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -92,7 +98,8 @@ class RunningJob:
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""
         if isinstance(self.job, ProgramJob):
-            self.programs = Programs(self.job, self.bench, self.hosts, self.fabric)
+            ring = [self.ring_ports_of(host) for host in self.hosts]
+            self.programs = Programs(self.job, self.bench, self.hosts, ring, self.circuits)
 
     def start(self, deadline: Deadline) -> None:
         """Start a process for every rank and wait until all are ready to join."""
@@ -118,7 +125,7 @@ class RunningJob:
         self.bench.guard.host(host)
         bench_host.start_rank(SLOT, deadline)
         self.processes[host] = RankProcess()
-        ports = bench_host.spec.ports_on(self.fabric)
+        ports = self.ring_ports_of(host)
         message = {
             "do": "configure",
             "job": self._for_rank(self.rank_of(host)),
@@ -128,10 +135,17 @@ class RunningJob:
             "seed": self.seed,
             "history": self.history,
             "heartbeat": self.heartbeat,
-            "to_next": self._port(host, ports[-1]),
-            "from_previous": self._port(host, ports[0]),
+            "to_next": self._port(host, ports.to_next),
+            "from_previous": self._port(host, ports.from_previous),
         }
         bench_host.send_to_rank(SLOT, message, grace=_GRACE)
+
+    def ring_ports_of(self, host: str) -> RingPorts:
+        """Return the ports of a host to the neighbours that it has, or would have, as a rank."""
+        if found := self.ring_ports.get(host):
+            return found
+        ports = self.bench.lab.hosts[host].ports_on(self.fabric)
+        return RingPorts(ports[0], ports[-1])
 
     def _for_rank(self, rank: int | None) -> dict[str, Any]:
         told = dict(self.job.for_rank())

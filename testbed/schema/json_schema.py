@@ -38,7 +38,8 @@ class _Closed(GenerateJsonSchema):
 
     def default_schema(self, schema: WithDefaultSchema) -> dict[str, Any]:
         made = super().default_schema(schema)
-        if made.get("type") == "string" and not isinstance(made.get("default", ""), str):
+        is_text = made.get("type") == "string" or "oneOf" in made
+        if is_text and not isinstance(made.get("default", ""), str):
             del made["default"]
         return made
 

@@ -22,6 +22,7 @@ from testbed.record.journal import Journal
 from testbed.report.plan_page import print_plan
 from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
+from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.programs import Programs
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
@@ -208,7 +209,8 @@ def test_secrets_of_the_environment_are_masked_in_the_output_of_a_program(
 ):
     """It is told the secret, prints it, has it in its command line, and dies of it."""
     job = Command(CommandOptions(2, ("run", f"--at=https://{planted.token}"), {}))
-    programs = Programs(job, bench, ("h0", "h1"), "circuit")
+    ring = [RingPorts("p0", "p1")] * 2
+    programs = Programs(job, bench, ("h0", "h1"), ring, frozenset())
     told = programs.options(0)
     assert told["environment"]["HF_TOKEN"] == planted.token
     assert "HF_TOKEN" not in programs.options(1)["environment"]

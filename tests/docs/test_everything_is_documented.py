@@ -13,6 +13,7 @@ from typer.main import get_command
 from testbed.analysis.metric_definitions import METRICS
 from testbed.cli.app import COMMANDS, app
 from testbed.events.kinds import KINDS
+from testbed.fabric.topologies import TOPOLOGIES
 from testbed.plugins import kinds
 from testbed.schema.json_schema import json_schema
 
@@ -50,6 +51,13 @@ def test_every_kind_and_its_options_are_documented(group: str) -> None:
             assert f"`{name}`" in page, name
         for option in fields(kind.options):
             assert f"`{option.name}`" in options, f"{name}: {option.name}"
+
+
+def test_every_topology_and_its_options_are_documented() -> None:
+    for name, kind in TOPOLOGIES.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", FORMATS, re.MULTILINE)
+        of_kind: Any = kind
+        assert all(f"`{option.name}`" in row for option in fields(of_kind)), name
 
 
 def test_every_driver_has_a_row_in_the_table_of_drivers() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import permutations
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from testbed.errors import FileError
-from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
-from testbed.fabric.topology import between_ranks, ring, ring_link
-from testbed.jobs.contracts import CircuitRequestingJob, FabricDependentJob, Job
+from testbed.fabric.circuits import HostPort, Matching
+from testbed.fabric.topologies import RING, name_of
+from testbed.jobs.contracts import FabricDependentJob, Job
 from testbed.plugins import kind, nearest
+from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
 from testbed.schema import Experiment, FabricKind, Lab, avoided
+
+_OR_ELSE = ", or use a lab with a circuit switch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Placement:
     fabric: FabricKind = "circuit"
     asked: tuple[Matching, ...] = ()
     """All circuits that the ranks will ask for while they run, by number."""
+    ring_ports: Mapping[str, RingPorts] = field(default_factory=dict)
+    """By host, the ports to its neighbours in the ring of ranks; none on a packet switch."""
 
     def ports(self, lab: Lab) -> tuple[HostPort, ...]:
         """Return the fabric ports that the hosts of the job use."""
@@ -63,23 +68,20 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)
-        if getattr(spec.options, "circuits", "auto") != "auto":
-            raise FileError(
-                experiment.source.where("jobs", name, "circuits"),
-                "a packet switch has no circuits to re-point or to forward over",
-                hint="remove `circuits`, or use a lab with a circuit switch",
-            )
+        _check_packet_job(experiment, name, job)
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     if isinstance(job, FabricDependentJob):
         try:
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
-    circuits = _circuits(experiment, lab, name, hosts, job)
-    asked = (
-        _asked(experiment, lab, name, ranks, job) if isinstance(job, CircuitRequestingJob) else ()
+    found = plan_circuits(experiment, lab, name, hosts, job)
+    return Placement(
+        *(name, job, spec.kind, ranks, spares),
+        circuits=found.circuits,
+        asked=found.asked,
+        ring_ports=found.ring_ports,
     )
-    return Placement(name, job, spec.kind, ranks, spares, circuits, asked=asked)
 
 
 def _check_packet_ports(
@@ -88,7 +90,8 @@ def _check_packet_ports(
     """Refuse hosts that are not all on one packet switch, and what only light can do."""
     where = experiment.source.where("jobs", name)
     plugged = lab.plugged()
-    switches = {end.switch for port, end in plugged.items() if port.host in hosts}
+    used = frozenset(hosts)
+    switches = {end.switch for port, end in plugged.items() if port.host in used}
     for host in hosts:
         if not lab.hosts[host].ports_on("packet"):
             raise FileError(
@@ -103,17 +106,20 @@ def _check_packet_ports(
             f"the hosts of job {name} are on several packet switches: {several}",
             hint="choose hosts on one packet switch",
         )
-    why = "a packet switch has none"
-    _refuse_other_circuits(experiment, why, or_else=", or use a lab with a circuit switch")
+    refuse_other_circuits(experiment, "a packet switch has none", or_else=_OR_ELSE)
 
 
-def _refuse_other_circuits(experiment: Experiment, why: str, or_else: str = "") -> None:
-    """Refuse controllers that act on circuits."""
-    for spec in experiment.reacting():
-        if "circuits" in spec.acts_on:
-            where = experiment.source.where(*spec.steps, "kind")
-            message = f"{spec.kind} re-points circuits, and {why}"
-            raise FileError(where, message, hint=f"remove {spec.kind}{or_else}")
+def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
+    """Refuse what a job asks of circuits where there are none."""
+    where = experiment.source.where
+    if getattr(experiment.jobs[name].options, "circuits", "auto") != "auto":
+        message = "a packet switch has no circuits to re-point or to forward over"
+        hint = f"remove `circuits`{_OR_ELSE}"
+        raise FileError(where("jobs", name, "circuits"), message, hint=hint)
+    if job.topology is not None and job.topology != RING:
+        message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
+        hint = f"remove `topology`{_OR_ELSE}"
+        raise FileError(where("jobs", name, "topology"), message, hint=hint)
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:
@@ -164,53 +170,3 @@ def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tu
             hint="raise needs.hosts, or use fewer ranks or spares",
         )
     return hosts[:count]
-
-
-def _circuits(
-    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...], job: Job
-) -> Matching:
-    """Return the job's first circuits, having checked that every host could take any place.
-
-    A spare takes the victim's place and the victim is a spare then, so any host may come to
-    follow any other.
-    """
-    ports, wiring = lab.ports(), lab.wiring()
-    if job.topology == "all":
-        raise FileError(
-            experiment.source.where("jobs", name, "kind"),
-            f"each rank of job {name} sends to all others, which needs a packet switch",
-            hint="write `fabric: packet`, and use a lab with a packet switch",
-        )
-    try:
-        for host in hosts:
-            if not ports[host]:
-                raise ValueError(f"{host} has no fabric port")
-        circuits = ring(hosts[: job.ranks], ports)
-        cross_connects(circuits, wiring)
-        if job.spares:
-            ring(hosts, ports)
-            links = [ring_link(a, b, ports) for a, b in permutations(hosts, 2)]
-            cross_connects([Circuit.between(*link) for link in links], wiring)
-    except ValueError as error:
-        raise FileError(
-            experiment.source.where("jobs", name, "topology"),
-            f"the fibres of lab {lab.lab} cannot make this {job.topology}: {error}",
-        ) from None
-    return circuits
-
-
-def _asked(
-    experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: CircuitRequestingJob
-) -> tuple[Matching, ...]:
-    """Return the circuits that a job's ranks will ask for, having checked that all can be made."""
-    _refuse_other_circuits(experiment, f"so do the ranks of job {name}")
-    ports, wiring = lab.ports(), lab.wiring()
-    try:
-        asked = tuple(between_ranks(joints, ranks, ports) for joints in job.circuits)
-        cross_connects(frozenset[Circuit]().union(*asked), wiring)
-    except ValueError as error:
-        raise FileError(
-            experiment.source.where("jobs", name, "kind"),
-            f"the fibres of lab {lab.lab} cannot make the circuits of job {name}: {error}",
-        ) from None
-    return asked

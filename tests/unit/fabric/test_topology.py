@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, HostPort
-from testbed.fabric.topology import neighbours, ring, ring_link
+from testbed.fabric.topology import ring
 
 
 def ports(hosts, per_host=2):
@@ -56,8 +56,3 @@ def test_a_ring_of_fewer_than_two_hosts_has_no_circuit(hosts):
 def test_a_host_with_one_port_is_refused_in_a_ring():
     with pytest.raises(ValueError, match="two fabric ports on b, which has 1"):
         ring(["a", "b"], {"a": ("p0", "p1"), "b": ("p0",)})
-
-
-def test_a_link_of_a_ring_is_named_by_its_sending_port():
-    assert ring_link("a", "b", ports("ab")) == (HostPort("a", "p1"), HostPort("b", "p0"))
-    assert neighbours(["a", "b", "c"]) == [("a", "b"), ("b", "c"), ("c", "a")]

@@ -1,5 +1,6 @@
 """Each built-in fault: what exactly it breaks, who is believed about it, and what undoes it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,12 @@ def test_the_circuit_to_the_successor_goes_dark_in_both_directions(lab):
     assert before.items() - lab.light().items() == {(4, 21), (5, 20)}
     assert lab.bench.fabric.circuits == lab.ring - {TO_SUCCESSOR}
     assert said.note == "h1.p1–h2.p0 disconnected"
+
+
+def test_the_circuit_at_the_port_to_the_next_rank_goes_dark(lab):
+    victim = replace(lab.victim, to_next="p0")
+    lab.fault("dark-circuit").inject(lab.bench, victim, soon())
+    assert lab.bench.fabric.circuits == lab.ring - {FROM_PREDECESSOR}
 
 
 def test_circuits_made_by_the_policy_meanwhile_are_kept(lab):

@@ -9,6 +9,7 @@ import pytest
 from testbed.analysis.metric_definitions import METRICS, is_of_size
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
+from testbed.fabric.topologies import Ring, Torus
 from testbed.jobs.contracts import StepJob
 from testbed.jobs.descriptors import AllReduceOptions, CheckpointOptions, TrainOptions
 from testbed.jobs.training import AllReduce, Train
@@ -51,7 +52,7 @@ def test_no_option_is_lost_between_the_file_and_the_rank(job):
 
 def test_a_job_states_how_many_hosts_it_needs(job):
     given = OPTIONS[job.for_rank()["kind"]]
-    assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, "ring")
+    assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, Ring())
 
 
 def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
@@ -60,9 +61,9 @@ def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
         program = import_module("testbed.onhost.jobs.train").Job(job.for_rank()["options"], 7, 4)
         return job.topology, program.connects_to, job.for_rank()["options"].get("schedule")
 
-    assert told("ring") == ("ring", "neighbours", None)
+    assert told("ring") == (Ring(), "neighbours", None)
     topology, connects_to, schedule = told("stragglar", 2)
-    assert (topology, connects_to) == ("all", "everybody")
+    assert (topology, connects_to) == (None, "everybody")
     assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 
@@ -117,6 +118,10 @@ def test_the_default_model_has_its_documented_state_size():
             {"ranks": 3, "collective": "stragglar"},
             "stragglar pairs its ranks, so their number must be even, not 3",
         ),
+        (
+            {"collective": "rhd", "topology": Torus((2,))},
+            "rhd uses a packet switch, so it takes no topology",
+        ),
         ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
         ({"collective": "direct", "straggler": 2}, "straggler 2 is not a rank: the ranks are 0 to"),
         ({"pace": 0.0}, "pace must be above 0"),
@@ -153,7 +158,7 @@ def test_a_job_without_samples_is_refused(options, complaint):
 def test_ranks_of_a_mesh_are_told_their_groups_and_the_ring_of_each():
     job = AllReduce(AllReduceOptions(6, (4096,), mesh={"dp": 2, "tp": 3}))
     told = json.loads(json.dumps(job.for_rank()))
-    assert (told["kind"], job.topology) == ("groups", "all")
+    assert (told["kind"], job.topology) == ("groups", None)
     groups = {"dp": [[0, 3], [1, 4], [2, 5]], "tp": [[0, 1, 2], [3, 4, 5]]}
     assert told["options"]["groups"] == groups
     assert [told["options"]["schedules"][name]["ranks"] for name in groups] == [2, 3]
@@ -217,6 +222,6 @@ def test_a_paced_step_takes_its_pace_and_its_sum():
 def test_an_automatic_collective_begins_with_a_ring_of_fully_connected_ranks():
     job = Train(TrainOptions(ranks=8, collective="auto"))
     assert job.chooses.name == job.for_rank()["options"]["schedule"]["name"] == "ring"
-    assert job.topology == "all"
+    assert job.topology is None
     assert not job.predict_steps(Links(1e-3, 1e-8), {7: 1.0}, 2.0, 1 << 20)
     assert Train(TrainOptions(ranks=8)).chooses is None

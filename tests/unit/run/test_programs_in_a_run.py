@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from testbed.errors import FileError, LabError
+from testbed.fabric.circuits import Circuit
 from testbed.jobs.program_descriptors import CommandOptions, Pattern
 from testbed.jobs.programs import Command
 from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
+from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.planning.program_commands import refuse_a_twin
 from testbed.run.planning.steps import StartJob
 from testbed.run.running_job import RunningJob
@@ -124,6 +128,20 @@ def test_a_rank_gets_its_program_and_the_addresses_of_its_neighbours(running):
         "TESTBED_PREVIOUS_LOCAL": "10.0.0.3",
         "TESTBED_PREVIOUS_PEER": "10.0.0.2",
     }
+
+
+def test_a_rank_is_told_where_each_of_its_circuits_leads(bench, inbox):
+    job, ports = Command(CommandOptions(2, ("run",))), RingPorts("p1", "p1")
+    lit = frozenset({Circuit.parse("h0.p1", "h1.p1")})
+    ring = {"circuits": lit, "ring_ports": dict.fromkeys(("h0", "h1"), ports)}
+    running = RunningJob(bench, inbox, job, 7, 0.2, ("h0", "h1"), (), **ring)
+    place = running._for_rank(0)["options"]["environment"]
+    assert json.loads(place["TESTBED_LINKS"]) == [
+        {"rank": 1, "interface": "eth2", "local": "10.0.0.2", "peer": "10.0.0.4"}
+    ]
+    for neighbour in ("NEXT", "PREVIOUS"):
+        assert place[f"TESTBED_{neighbour}_INTERFACE"] == "eth2"
+        assert place[f"TESTBED_{neighbour}_PEER"] == "10.0.0.4"
 
 
 def test_output_of_programs_is_kept_under_logs_and_parsed_at_the_end(running, bench):

@@ -1,0 +1,182 @@
+"""The circuits of a job: the links of its topology on the fibres of a lab. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from testbed.errors import FileError
+from testbed.fabric.circuits import Matching
+from testbed.fabric.fibre_plant import (
+    FibrePlant,
+    RankPorts,
+    map_links,
+    ports_alike,
+    rank_ports,
+)
+from testbed.fabric.interchangeable import check_interchangeable
+from testbed.fabric.links import Links, ring_ports
+from testbed.fabric.topologies import Topology, name_of
+from testbed.fabric.topology import ring
+from testbed.jobs.contracts import CircuitRequestingJob, Job
+from testbed.schema import Experiment, Lab
+
+
+@dataclass(frozen=True, slots=True)
+class RingPorts:
+    """The names of a host's ports from the previous rank and to the next one."""
+
+    from_previous: str
+    to_next: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobCircuits:
+    """The circuits of a job, those that its ranks will ask for, and the ring in them."""
+
+    circuits: Matching
+    asked: tuple[Matching, ...] = ()
+    """By number."""
+    ring_ports: Mapping[str, RingPorts] = field(default_factory=dict)
+    """By host of a rank or a spare."""
+
+
+def plan_circuits(
+    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...], job: Job
+) -> JobCircuits:
+    """Return the circuits of a job on hosts, those of its ranks first.
+
+    Raise FileError where the fibres of the lab cannot make them, where a spare could not take the
+    place of every rank, and where its ranks or its policy cannot use such a topology.
+    """
+    where = experiment.source.where
+    topology = job.topology
+    if topology is None:
+        raise FileError(
+            where("jobs", name, "kind"),
+            f"each rank of job {name} sends to all others, which needs a packet switch",
+            hint="write `fabric: packet`, and use a lab with a packet switch",
+        )
+    called = name_of(topology)
+    try:
+        matchings, ports = _links(lab, hosts, job, topology)
+        circuits = _mapped(lab, hosts, job, matchings, ports)
+        recovering = [spec for spec in experiment.reacting() if "membership" in spec.acts_on]
+        first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
+    except ValueError as error:
+        message = f"the fibres of lab {lab.lab} cannot make this {called}: {error}"
+        raise FileError(where("jobs", name, "topology"), message) from None
+    if len(matchings) > 1:
+        raise FileError(
+            where("jobs", name, "topology"),
+            f"this {called} takes {len(matchings)} matchings, one after the other, and nothing in "
+            "this experiment re-points them",
+            hint="hosts with more fabric ports need fewer matchings; `rotate` goes through several",
+        )
+    if circuits != first:
+        raise FileError(
+            where(*recovering[0].steps, "kind"),
+            f"{recovering[0].kind} re-points a ring with one fibre to each neighbour, and the "
+            f"{called} of job {name} has other circuits",
+            hint="write `topology: ring`, or remove `topology`",
+        )
+    asked = _asked(experiment, lab, name, hosts[: job.ranks], job)
+    return JobCircuits(circuits, asked, _ring_ports(experiment, name, hosts, job, matchings, ports))
+
+
+def _links(
+    lab: Lab, hosts: Sequence[str], job: Job, topology: Topology
+) -> tuple[tuple[Links, ...], RankPorts]:
+    """Return the matchings of a topology, and the ports of each host as it numbers them."""
+    ports = lab.ports()
+    for host in hosts:
+        if not ports[host]:
+            raise ValueError(f"{host} has no fabric port")
+    fewest = min(hosts, key=lambda host: len(ports[host]))
+    count = len(ports[fewest])
+    try:
+        matchings = topology.matchings(job.ranks, count)
+    except ValueError as error:
+        alike = all(len(ports[host]) == count for host in hosts)
+        raise ValueError(str(error) if alike else f"{error}; {fewest} has {count}") from None
+    return matchings, rank_ports(hosts, ports_alike(hosts, ports))
+
+
+def _mapped(
+    lab: Lab, hosts: Sequence[str], job: Job, matchings: Sequence[Links], ports: RankPorts
+) -> Matching:
+    """Return the circuits of the first matching, having checked that all can be made.
+
+    A spare takes the victim's place and the victim is a spare then, so any host may come to have
+    any place.
+    """
+    wiring = lab.wiring()
+    plant = FibrePlant(wiring)
+    mapped = [map_links(links, ports[: job.ranks], plant) for links in matchings]
+    if job.spares:
+        for links in matchings:
+            check_interchangeable(links, ports, wiring)
+    return mapped[0].circuits
+
+
+def _ring_ports(
+    experiment: Experiment,
+    name: str,
+    hosts: Sequence[str],
+    job: Job,
+    matchings: Sequence[Links],
+    ports: RankPorts,
+) -> dict[str, RingPorts]:
+    """Return the ports by which each rank, and each spare as a rank, reaches its neighbours.
+
+    Raise FileError where the ranks are not joined to the ring in which they begin together.
+    """
+    first_and_last = (0, len(ports[0]) - 1)
+    if job.ranks == 1:
+        numbers: Sequence[tuple[int, int]] = [first_and_last]
+    else:
+        try:
+            numbers = ring_ports(matchings[0], job.ranks)
+        except ValueError as error:
+            raise FileError(
+                experiment.source.where("jobs", name, "topology"),
+                f"the ranks of job {name} begin together in a ring, and {error}",
+                hint="join each rank with the next and the last with the first; other links may "
+                "be there besides",
+            ) from None
+    of_spare = numbers[0] if len(set(numbers)) == 1 else first_and_last
+    numbers = [*numbers, *[of_spare] * (len(hosts) - job.ranks)]
+    return {
+        host: RingPorts(own[previous].port, own[following].port)
+        for host, own, (previous, following) in zip(hosts, ports, numbers, strict=True)
+    }
+
+
+def _asked(
+    experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: Job
+) -> tuple[Matching, ...]:
+    """Return the circuits that a job's ranks will ask for, having checked that all can be made.
+
+    Such ranks use two ports, of a host with more of them the first and the last.
+    """
+    if not isinstance(job, CircuitRequestingJob):
+        return ()
+    refuse_other_circuits(experiment, f"so do the ranks of job {name}")
+    plant = FibrePlant(lab.wiring())
+    try:
+        ports = rank_ports(ranks, ports_alike(ranks, lab.ports(), 2))
+        return tuple(map_links(links, ports, plant).circuits for links in job.circuits)
+    except ValueError as error:
+        raise FileError(
+            experiment.source.where("jobs", name, "kind"),
+            f"the fibres of lab {lab.lab} cannot make the circuits of job {name}: {error}",
+        ) from None
+
+
+def refuse_other_circuits(experiment: Experiment, why: str, or_else: str = "") -> None:
+    """Refuse controllers that act on circuits."""
+    for spec in experiment.reacting():
+        if "circuits" in spec.acts_on:
+            where = experiment.source.where(*spec.steps, "kind")
+            message = f"{spec.kind} re-points circuits, and {why}"
+            raise FileError(where, message, hint=f"remove {spec.kind}{or_else}")
