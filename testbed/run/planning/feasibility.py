@@ -17,8 +17,9 @@ from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
 def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
     """Raise FileError for an arm with hosts that the first arm lacks, as they are not opened."""
+    opened = frozenset(first.used)
     for host in placement.used:
-        if host not in first.used:
+        if host not in opened:
             arms = "variants" if experiment.variants else "matrix"
             raise FileError(
                 experiment.source.where(arms, arm.name),

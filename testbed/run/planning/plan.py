@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from testbed.run.planning.arm_plans import PlannedArm
 from testbed.run.planning.steps import OpenHosts, RunTrial, Step
 
 
@@ -47,13 +48,15 @@ class Plan:
     avoided: tuple[Avoided, ...] = ()
     fences: tuple[Fences, ...] = ()
     """Empty where nothing recovers jobs, which alone fences hosts."""
+    arms: tuple[PlannedArm, ...] = ()
+    """Empty where the trials are computed from a model."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; each step names its kind."""
-        named = [{"do": type(step).__name__} | asdict(step) for step in self.steps]
-        whole = {"format": 1} | asdict(self) | {"steps": named}
+        named = [{"do": type(step).__name__} | _as_mapping(step) for step in self.steps]
+        whole = {"format": 1} | _as_mapping(self) | {"steps": named}
         kept = {key: value for key, value in whole.items() if value != ()}
-        plan: dict[str, Any] = json.loads(json.dumps(kept))
+        plan: dict[str, Any] = json.loads(json.dumps(kept, default=_as_mapping))
         return plan
 
     def digest(self) -> str:
@@ -70,3 +73,8 @@ class Plan:
     def trials(self) -> tuple[RunTrial, ...]:
         """Return the trials, in order."""
         return tuple(step for step in self.steps if isinstance(step, RunTrial))
+
+
+def _as_mapping(value: Any) -> dict[str, Any]:
+    """Return the fields of one dataclass, with what is in them as it is: `asdict` copies all."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from testbed.control.fence_order import ORDER, fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
-from testbed.fabric.circuits import Matching, crossing
+from testbed.fabric.circuits import Circuit, Wiring, crossing, in_order
 from testbed.run.planning import steps
+from testbed.run.planning.arm_plans import planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
 from testbed.run.planning.fault_plans import far_end_faults, job_fault
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
@@ -36,7 +38,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         return Plan(experiment.experiment, lab.lab, seed, trials)
     check_scopes(experiment)
     placed = [(arm, place(arm.experiment, lab)) for arm in arms]
-    first = placed[0][1]
+    first, wiring = placed[0][1], lab.wiring()
     for arm, placement in placed:
         check_hosts(experiment, arm, placement, first)
         check_lab_changes(arm, lab)
@@ -45,20 +47,23 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         command_lines(arm.experiment, lab, placement)
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
-            _switches(lab, first.used), _power_units(lab, first.used), *_optics(lab, first.used)
+            _switches(wiring, first.used),
+            _power_units(lab, first.used),
+            *_optics(lab, wiring, first.used),
         ),
         steps.OpenHosts(first.used),
-        _joining(first, lab),
+        _joining(first, lab, wiring),
         steps.StartJob(
             *(first.name, first.kind, first.hosts, first.spares),
             command_lines(arms[0].experiment, lab, first),
-            tuple(tuple(sorted(circuits)) for circuits in first.asked),
+            tuple(map(in_order, first.asked)),
         ),
         *_trials(placed, lab, random.Random(seed), count),
         steps.Restore(experiment.keep),
     )
     fenced = _fences(lab, first.used) if any(arm.experiment.recovers for arm in arms) else ()
-    return Plan(experiment.experiment, lab.lab, seed, planned, _avoided(lab), fenced)
+    whole = planned, _avoided(lab), fenced, tuple(planned_arm(*one) for one in placed)
+    return Plan(experiment.experiment, lab.lab, seed, *whole)
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
@@ -91,31 +96,36 @@ def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
 # --- what the steps hold -------------------------------------------------------------------
 
 
-def _joining(placement: Placement, lab: Lab) -> steps.ProgramCircuits | steps.VerifyPaths:
+def _joining(
+    placement: Placement, lab: Lab, wiring: Wiring
+) -> steps.ProgramCircuits | steps.VerifyPaths:
     """Return the step that connects the job's hosts."""
     if placement.fabric == "packet":
         return steps.VerifyPaths(placement.ports(lab))
-    return steps.ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))
+    circuits = in_order(placement.circuits)
+    return steps.ProgramCircuits(circuits, _light(circuits, wiring))
 
 
-def _light(circuits: Matching, lab: Lab) -> tuple[steps.Light, ...]:
-    wiring = lab.wiring()
+def _light(circuits: Iterable[Circuit], wiring: Wiring) -> tuple[steps.Light, ...]:
     return tuple(
         steps.Light(crossing(a, b, wiring), a, b)
-        for circuit in sorted(circuits)
+        for circuit in circuits
         for a, b in circuit.directions
     )
 
 
-def _switches(lab: Lab, hosts: tuple[str, ...]) -> tuple[str, ...]:
-    ends = [f for port, f in lab.wiring().items() if port.host in hosts]
+def _switches(wiring: Wiring, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    used = frozenset(hosts)
+    ends = [f for port, f in wiring.items() if port.host in used]
     return tuple(sorted({end.switch for pair in ends for end in (pair.tx, pair.rx)}))
 
 
-def _optics(lab: Lab, hosts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _optics(
+    lab: Lab, wiring: Wiring, hosts: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the attenuators and the power meters in the fibres of hosts."""
-    wired = lab.wiring().items()
-    ends = {end for port, f in wired if port.host in hosts for end in (f.tx, f.rx)}
+    used = frozenset(hosts)
+    ends = {end for port, f in wiring.items() if port.host in used for end in (f.tx, f.rx)}
     attenuators = (n for n, a in lab.attenuators.items() if ends & set(a.fibres.values()))
     meters = (n for n, m in lab.meters.items() if ends & set(m.taps.values()))
     return tuple(sorted(attenuators)), tuple(sorted(meters))
@@ -131,12 +141,23 @@ def _trials(
 ) -> Iterator[steps.RunTrial]:
     """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
     of_far_ends = {arm.name: far_end_faults(arm.experiment, lab) for arm, _ in placed}
+    circuits = {arm.name: placement.circuits for arm, placement in placed}
+    before = placed[0][0].name
+
+    @cache
+    def recabled(before: str, after: str) -> tuple[tuple[Circuit, ...], tuple[Circuit, ...]]:
+        old, new = circuits[before], circuits[after]
+        return in_order(old - new), in_order(new - old)
+
     for block in range(count):
         shuffled = list(placed)
         chance.shuffle(shuffled)
         for number, (arm, placement) in enumerate(shuffled, start=block * len(placed)):
             fault = _drawn_fault(arm.experiment, placement, chance)
-            yield steps.RunTrial(number, arm.name, fault, of_far_ends[arm.name])
+            yield steps.RunTrial(
+                number, arm.name, fault, of_far_ends[arm.name], *recabled(before, arm.name)
+            )
+            before = arm.name
 
 
 def _drawn_fault(

@@ -97,6 +97,10 @@ class RunTrial:
     arm: str
     fault: FaultPlan | None
     far_end_faults: tuple[FarEndFault, ...] = ()
+    removes: tuple[Circuit, ...] = ()
+    """The circuits of the arm before that this arm does not have, removed before the trial."""
+    adds: tuple[Circuit, ...] = ()
+    """The circuits of this arm that the arm before does not have."""
 
 
 @dataclass(frozen=True, slots=True)

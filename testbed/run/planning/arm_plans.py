@@ -1,0 +1,70 @@
+"""What each arm of an experiment runs on and breaks, as plain data of a plan. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.fabric.circuits import Circuit, in_order
+from testbed.run.planning.placement import Placement
+from testbed.schema import Arm, FabricKind, Fault
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault of every trial of an arm; `target` and `options` are as in the file."""
+
+    kind: str
+    job: str
+    target: str
+    step: int
+    hold: float | None
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedArm:
+    """The job of an arm on hosts, its circuits when a trial begins, and the faults of a trial.
+
+    Hosts and circuits are those that the job is started with: in an arm whose job lives on from
+    trial to trial, recoveries change them.
+    """
+
+    name: str
+    job: str
+    kind: str
+    fabric: FabricKind
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    circuits: tuple[Circuit, ...]
+    asked: tuple[tuple[Circuit, ...], ...]
+    faults: tuple[PlannedFault, ...]
+
+
+def planned_arm(arm: Arm, placement: Placement) -> PlannedArm:
+    """Return the plan of an arm whose job was placed."""
+    return PlannedArm(
+        name=arm.name,
+        job=placement.name,
+        kind=placement.kind,
+        fabric=placement.fabric,
+        hosts=placement.hosts,
+        spares=placement.spares,
+        circuits=in_order(placement.circuits),
+        asked=tuple(map(in_order, placement.asked)),
+        faults=tuple(map(_planned_fault, arm.experiment.faults)),
+    )
+
+
+def _planned_fault(fault: Fault) -> PlannedFault:
+    options = json.loads(json.dumps(asdict(fault.options), default=_plain))
+    return PlannedFault(
+        fault.kind, fault.job, str(fault.target), fault.at.step, fault.hold, options
+    )
+
+
+def _plain(value: object) -> object:
+    """Return as JSON what an outside package may have among its options."""
+    return sorted(value, key=str) if isinstance(value, (set, frozenset)) else str(value)
