@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from testbed.clock import Deadline
+from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import CircuitRequestingJob, StepJob
 from testbed.record.lease_rules import Resource
@@ -91,9 +92,11 @@ class JobLifecycle:
         """Log an agent's report and pass it to the job; trials handle their own reports."""
         if isinstance(item, Report):
             job = self._job
-            record(item, job.rank_of(item.host) if job else None, self._context.log)
-            if job:
-                job.handle(item)
+            with attributed(Origin(job.name if job else "")):
+                event = record(item, job.rank_of(item.host) if job else None, self._context.log)
+                with attributed(Origin(cause=event.seq if event else None)):
+                    if job:
+                        job.handle(item)
 
     # --- the job ----------------------------------------------------------------------------
 

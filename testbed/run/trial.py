@@ -10,7 +10,8 @@ from testbed.clock import Deadline
 from testbed.control.controller import JobObserved
 from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
-from testbed.events.origin import NOWHERE, Origin, attributed
+from testbed.events import Event
+from testbed.events.origin import Origin, attributed
 from testbed.run.agent_reports import observation, record
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
@@ -117,7 +118,10 @@ class Trial:
             host = plan.port.partition(".")[0]
             self.failure = f"the job has moved away from {host}, whose port was to be hit"
             return
-        injection = FaultInjection(plan, fault, victim, self.context, self._responses)
+        origin = Origin(self.job.name)
+        injection = FaultInjection(
+            plan, fault, victim, self.context, self._responses, origin=origin
+        )
         # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
         self._injection = injection
         self.controllers.await_fault()
@@ -177,7 +181,13 @@ class Trial:
 
     def _handle_report(self, report: Report) -> None:
         rank = self.job.rank_of(report.host)
-        event = record(report, rank, self._log)
+        with attributed(Origin(self.job.name)):
+            event = record(report, rank, self._log)
+            with attributed(Origin(cause=event.seq if event else None)):
+                self._follow(report, rank, event)
+
+    def _follow(self, report: Report, rank: int | None, event: Event | None) -> None:
+        """Let all that follow the job know of a report, and do what follows from it."""
         if event:
             self._responses.handle(event)
         if self.chooser and event and event.kind == "step":
@@ -189,8 +199,7 @@ class Trial:
         if self._injection:
             self._injection.look_for_receipt(report, event, self._clocks)
         if seen is not None:
-            with attributed(Origin(cause=event.seq) if event else NOWHERE):
-                self.controllers.observe(JobObserved(self.job.name, seen))
+            self.controllers.observe(JobObserved(self.job.name, seen))
         if isinstance(seen, AgentLost) and rank is not None and not self.controllers.recovers:
             self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"
 
