@@ -92,7 +92,7 @@ class Event:
 
 
 def _origin(row: Mapping[str, Any]) -> Origin:
-    """Return where the event of a row comes from; most rows do not say."""
+    """Return where the event of a row comes from, as far as it says."""
     known = {name: row[name] for name in _ORIGIN if name in row}
     if not known:
         return NOWHERE

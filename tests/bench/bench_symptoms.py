@@ -28,6 +28,8 @@ from testbed.control import protocol
 from testbed.control.descriptors import SpliceOptions
 from testbed.control.splice import Splice
 from testbed.errors import HostError
+from testbed.events import Event
+from testbed.events.origin import Origin, attributed
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.onhost.frames import Decoder
@@ -101,8 +103,13 @@ class Orchestrator:
         """Do what `Trial` does with a report of an agent."""
         assert isinstance(item, Report)
         rank = self.job.rank_of(item.host)
-        event = record(item, rank, self._log)
-        assert event is not None and rank is not None
+        with attributed(Origin(self.job.name)):
+            event = record(item, rank, self._log)
+            assert event is not None and rank is not None
+            with attributed(Origin(cause=event.seq)):
+                self._follow(item, rank, event)
+
+    def _follow(self, item: Report, rank: int, event: Event) -> None:
         self._responses.handle(event)
         seen = observation(item, self.job)
         self.job.handle(item)

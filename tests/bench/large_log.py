@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.events import Event
+from testbed.events.origin import NOWHERE, Origin
 
 RANKS = 4
 SPARES = 2
@@ -21,6 +22,7 @@ HEARD = 0.002
 """Seconds after which the orchestrator hears of what happened on a host."""
 DRIFT = 3e-6
 ARM = "splice-warm"
+JOB = Origin("main")
 
 
 class LargeLog:
@@ -130,8 +132,17 @@ class LargeLog:
     def _on(self, rank: int, t: float, kind: str, subject: str = "", **data: Any) -> Event:
         """Return an event of a rank's host, heard of a moment later."""
         where = {"host": f"h{rank}", "rank": rank, "mono": self._shown(rank, t)}
-        return self._event(kind, subject or f"rank {rank}", t + HEARD, **where, **data)
+        subject = subject or f"rank {rank}"
+        return self._event(kind, subject, t + HEARD, origin=JOB, **where, **data)
 
-    def _event(self, kind: str, subject: str = "", at: float | None = None, **data: Any) -> Event:
+    def _event(
+        self,
+        kind: str,
+        subject: str = "",
+        at: float | None = None,
+        origin: Origin = NOWHERE,
+        **data: Any,
+    ) -> Event:
         self._seq += 1
-        return Event(self._seq - 1, self._t if at is None else at, kind, subject, self._trial, data)
+        t = self._t if at is None else at
+        return Event(self._seq - 1, t, kind, subject, self._trial, data, origin)
