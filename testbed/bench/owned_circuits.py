@@ -67,7 +67,7 @@ class OwnedCircuits:
         return self._owned.get(owner, frozenset())
 
     def owner_of(self, circuit: Circuit) -> str:
-        """Return who has a circuit; raise BusyError when nobody has it."""
+        """Return the owner of a circuit; raise BusyError when it has none."""
         for owner, circuits in self._owned.items():
             if circuit in circuits:
                 return owner
@@ -80,7 +80,7 @@ class OwnedCircuits:
 
     @property
     def owners(self) -> list[str]:
-        """Return everybody who has, or had, circuits."""
+        """Return all that have, or had, circuits."""
         return sorted(self._had)
 
     def adopt(self, wanted: Owned, found: Collection[CrossConnect]) -> None:
@@ -153,7 +153,7 @@ class OwnedCircuits:
         """Wait until a change may begin, and begin it; runs under the lock."""
         while True:
             holder = _ALL
-            if not self._waiting:  # whoever holds all ports may learn what is there
+            if not self._waiting:  # what holds all ports may learn what is there
                 remove, add = edit(self.of(owner))
                 mine, ports = self._touched(owner, add)
                 holder = self._holder(owner, ports)

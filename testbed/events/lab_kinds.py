@@ -42,7 +42,7 @@ LAB_KINDS = {
         circuits=CIRCUITS,
         removed=items("cross-connects that were removed"),
         added=items("cross-connects that were added"),
-        disturbed=items("cross-connects that moved although nobody asked for it"),
+        disturbed=items("cross-connects that moved although no change asked for it"),
         commanded=number("s", "when the first command was sent, in `t`"),
         read_back=number("s", "when every switch read back as told, in `t`"),
         steady=number("s", "when every switch called its circuits steady, in `t`", nullable=True),

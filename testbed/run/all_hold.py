@@ -11,7 +11,7 @@ _Item = TypeVar("_Item")
 class AllHold(Generic[_Item]):
     """Tell whether a condition holds of all items.
 
-    Whoever waits for a thousand ranks asks after each report. The item that it did not hold of last
+    A wait for a thousand ranks asks after each report. The item that it did not hold of last
     is looked at first: so as long as that has not changed, an answer takes one look.
     """
 
