@@ -22,8 +22,9 @@ def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str,
 
     An iteration lasts from the last rank's entry, as every rank waits for all others, to the last
     rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size whose collectives
-    are shorter than the error of the hosts' clocks is left out. In a mesh all groups along a dimension run
-    at once, of so many ranks as one of them has; one of a single rank has no bandwidth.
+    are shorter than the error of the hosts' clocks is left out. In a mesh all groups along a
+    dimension run at once, of so many ranks as one of them has; one of a single rank has no
+    bandwidth.
     """
     samples = [e for e in events if e.kind == "sample" and "algorithm" not in e.data]
     values: dict[str, float] = {}

@@ -40,11 +40,11 @@ class ClockSamples:
 
     @property
     def is_measured(self) -> bool:
-        """Return whether there is any sample."""
+        """Return whether this clock was measured at all."""
         return bool(self._times)
 
     def add(self, t: float, ahead: float, bound: float) -> None:
-        """Take one more sample, of an instant in the middle of its round trip."""
+        """Add one clock measurement, taken at the middle of its round trip."""
         bound *= 1 + 2 * self._slew
         place = bisect_right(self._times, t)
         self._times.insert(place, t)
@@ -81,7 +81,7 @@ class ClockSamples:
         return self._low[place] - width, self._high[place] + width
 
     def corrected(self, mono: float) -> tuple[float, float, float]:
-        """Return a stamp in the log's seconds: its bounds, and where it is most likely."""
+        """Convert a time stamp of this clock to seconds of the log: bounds, and the best guess."""
         after = bisect_right(self._readings, mono)
         low, high = self._between(after, mono)
         middle, ahead, rate = self._line(after)

@@ -16,8 +16,8 @@ from testbed.record.journal import Journal
 class CircuitUndo:
     """The journal entry that restores the ports of some switches to their initial state.
 
-    The entry is written to disk before the first change, and what a further one adds before that. Changes may
-    go on side by side.
+    The entry is written to disk before the first change, and what a further one adds before that.
+    Changes may go on side by side.
     """
 
     def __init__(self, journal: Journal, crossbars: Sequence[Crossbar]) -> None:

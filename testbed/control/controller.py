@@ -177,7 +177,7 @@ class RecoveryController(Controller, Protocol):
     """A controller that recovers jobs: what waits for a recovery asks it whether one goes on."""
 
     def is_recovering(self, state: Any) -> bool:
-        """Tell whether a recovery is under way."""
+        """Tell whether a recovery is in progress."""
 
 
 @runtime_checkable

@@ -75,7 +75,7 @@ class RotateOptions:
     def __post_init__(self) -> None:
         """Refuse an empty table, and one that counts steps and seconds."""
         if not self.slots:
-            raise ValueError("a rotation takes at least one time slot")
+            raise ValueError("a rotation needs at least one time slot")
         if len({slot.steps is None for slot in self.slots}) > 1:
             raise ValueError("all time slots last so many steps, or all so long: not some of each")
 

@@ -18,7 +18,10 @@ from testbed.fabric.matchings import Pair, round_robin
 
 
 class Topology(Protocol):
-    """The interface of topologies; an instance holds the options. Making one with impossible options raises ValueError."""
+    """The interface of topologies; an instance holds the options.
+
+    Making one with impossible options raises ValueError.
+    """
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the links of each matching, for `ranks` ranks with `ports` ports each.
@@ -218,7 +221,7 @@ class TimeSlots:
     def __post_init__(self) -> None:
         """Refuse a table without slots."""
         if not self.slots:
-            raise ValueError("a table of time slots has at least one slot")
+            raise ValueError("a table of time slots must have at least one slot")
 
     def matchings(self, ranks: int, ports: int) -> tuple[Links, ...]:
         """Return the links of each time slot as a matching."""

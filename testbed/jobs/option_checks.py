@@ -36,7 +36,7 @@ def check_sizes(sizes: Sequence[int]) -> None:
 
 
 def check_pairs(ranks: int, *algorithms: str) -> None:
-    """Raise ValueError for an odd number of ranks if one of the algorithms is algorithms that pair them, as StragglAR does."""
+    """Raise ValueError for an odd number of ranks if an algorithm pairs them, as StragglAR does."""
     for name in algorithms:
         if ranks % 2 and ALL_REDUCES.get(name, UNKNOWN).pairs_ranks:
             raise ValueError(f"{name} pairs its ranks, so their number must be even, not {ranks}")

@@ -69,7 +69,7 @@ class Ledger:
         }
 
     def write(self, before: Claims, after: Claims) -> None:
-        """Change the rows from one set of claims to another; a renewed claim takes one statement."""
+        """Change the rows from one set of claims to another; a renewal takes one statement."""
         changed = sorted(t for t in {*before, *after} if before.get(t) != after.get(t))
         renewed = {t for t in changed if _is_renewal(before.get(t), after.get(t))}
         for token in sorted(renewed):

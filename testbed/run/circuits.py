@@ -80,11 +80,11 @@ def verify_links(
 def verify_paths(
     bench: Bench, ports: Iterable[HostPort], log: EventLog, deadline: Deadline
 ) -> None:
-    """Identify each port on a packet switch from the next, and the last the first; raise LabError on a failure.
+    """Identify each port on a packet switch from the next, and the first from the last.
 
     What a switch carries to and fro between neighbours it carries between all: ports in one VLAN
     with a third are so with each other. Every port asks once and answers once, however many are
-    there.
+    there. Raise LabError for one that does not reach the next.
     """
     row = sorted(ports)
     asked = [

@@ -140,7 +140,7 @@ class Inbox:
         self._put(Report(host, message, received))
 
     def observe(self, observation: Observation | Outcome) -> None:
-        """Add what all controllers observe, or the outcome of a command of one; callable from any thread."""
+        """Add what all controllers observe, or the outcome of one's command; from any thread."""
         self._put(observation)
 
     def interrupt(self, number: int) -> None:

@@ -73,7 +73,7 @@ class MeshGroups:
         self._leave.check(self.generation)
 
     def close(self) -> None:
-        """Discard every connection."""
+        """Close every connection and discard unsent data."""
         for connection in self._sockets.values():
             discard(connection)
 

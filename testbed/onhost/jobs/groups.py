@@ -46,7 +46,7 @@ class Turn:
 
 
 class Job:
-    """Run through all sizes and end; what is run follows from the number of the step."""
+    """Runs through all sizes and ends; size and dimension follow from the step number."""
 
     connects_to = "groups"
 
@@ -57,7 +57,7 @@ class Job:
         self.loss: float | None = None
 
     def warm_up(self, raise_if_left: Callable[[], None]) -> None:
-        """Do nothing: every size warms up its own buffer, over the connections."""
+        """Do nothing, as each size warms up its own buffer over the connections."""
 
     def run(self, mesh: MeshGroups, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""

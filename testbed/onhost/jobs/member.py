@@ -43,7 +43,7 @@ class Job(Protocol):
     `groups`, those that are in one with it."""
 
     def warm_up(self, raise_if_left: Callable[[], None]) -> None:
-        """Make the first step as fast as later ones; an error of `raise_if_left` ends the warm-up."""
+        """Make the first step as fast as later ones; an error of `raise_if_left` ends it."""
 
     def run(self, communicator: Any, control: Control) -> None:
         """Run from the state's next step on, in a ring or group; return at the end of the job."""

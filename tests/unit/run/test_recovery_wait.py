@@ -93,7 +93,9 @@ def test_steps_before_the_undo_do_not_end_the_trial(job, inbox, nothing):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_permanent_fault_is_observed_for_some_steps_before_it_counts_as_ridden_out(job, inbox, nothing):
+def test_a_permanent_fault_is_observed_for_some_steps_before_it_counts_as_ridden_out(
+    job, inbox, nothing
+):
     course = Course(job, inbox, nothing, kind="attenuate", hold=None)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -130,7 +132,9 @@ def test_a_trial_with_too_few_steps_before_the_fault_does_not_wait_for_throughpu
     assert course.recovery_wait.response == "not known"
 
 
-def test_a_trial_waits_at_most_a_hundred_steps_for_the_throughput_after_a_recovery(job, inbox, nothing):
+def test_a_trial_waits_at_most_a_hundred_steps_for_the_throughput_after_a_recovery(
+    job, inbox, nothing
+):
     """Steps of the baseline do not count: where it was long, nothing would be waited for."""
     course = Course(job, inbox, nothing)
     course.steps(1.0, range(200))

@@ -130,14 +130,14 @@ REFUSED = {
     "a ring of more than two ranks with one port": (
         ("ring", lab_text([1] * 4)),
         "the fibres of lab bench cannot make this ring: a ring of 4 ranks with 1 fibre to each "
-        "neighbour takes 2 ports a rank, not 1: with fewer, only a matching per round can join "
-        "them",
+        "neighbour takes 2 ports on each rank, not 1: with fewer, only a matching per round can "
+        "join them",
     ),
     "one host with too few ports": (
         ("{kind: ring, fibres: 2}", lab_text([4, 4, 3, 4])),
         "the fibres of lab bench cannot make this ring: a ring of 4 ranks with 2 fibres to each "
-        "neighbour takes 4 ports a rank, not 3: with fewer, only a matching per round can join "
-        "them; h2 has 3",
+        "neighbour takes 4 ports on each rank, not 3: with fewer, only a matching per round can "
+        "join them; h2 has 3",
     ),
     "a host without a port": (
         ("pairs", lab_text([1, 1, 0, 1])),

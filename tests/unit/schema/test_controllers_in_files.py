@@ -86,7 +86,7 @@ def test_a_variant_may_change_a_controller(read):
         ("{kind: toy-splice}", "7:15: controllers.0: the controller names no `job`, and the"),
         ("{kind: toy-splice, job: c}", "7:39: controllers.0.job: 'c' is not a job of this exper"),
         ("{kind: rotate, job: a}", "the key 'slots' is missing"),
-        ("{kind: rotate, job: a, slots: []}", "a rotation takes at least one time slot"),
+        ("{kind: rotate, job: a, slots: []}", "a rotation needs at least one time slot"),
         (
             "{kind: rotate, job: a, slots: [{topology: ring}]}",
             "7:46: controllers.0.slots.0: a time slot has either 'steps' or 'hold'",
