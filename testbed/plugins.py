@@ -56,6 +56,15 @@ class FaultProperties:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryProperties:
+    """State what the planner needs to know of a recovery policy."""
+
+    newcomer: Literal["always", "host", "never"] = "always"
+    """Whether a spare host takes the place of a rank that failed: always, only where its host did
+    not survive, or never."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """The description of one plug-in, which is available before its code is loaded.
 
@@ -106,6 +115,8 @@ class Kind:
     acts_on: tuple[JobPart, ...] = ()
     """For a controller: what of its job it acts on, where no other controller may. A policy, which
     acts on both parts, does not say so."""
+    recovery: RecoveryProperties = RecoveryProperties()
+    """For a recovery policy: what its recoveries take."""
     handlers: str = ""
     """For a controller that gives commands of its own: `package.module:name` of a function that
     returns, for a running job and the event log, what carries them out by their types."""

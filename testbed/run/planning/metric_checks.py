@@ -37,11 +37,6 @@ _OF_A_REPAIR = (
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 
-_REPLACING_POLICIES = ("splice",)
-"""Policies that replace the host of a failed rank by a spare host."""
-_RANK_FAULTS = ("power-cut", "rank-freeze", "rank-kill")
-"""Faults after which a rank must be replaced, unless they are undone within the heartbeat."""
-
 _OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
 _OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
 """Metrics of training in which a rank is slowed down."""
@@ -164,8 +159,8 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
         if fault is not None and _loses_a_rank(spec, fault):
             why = f"no policy replaces the rank of job {fault.job} that fails"
             lacks |= dict.fromkeys(_OF_A_FAULT, why)
-    elif fault is not None and _lacks_spare(spec, fault):
-        why = f"{spec.policy.kind} replaces a rank by a spare host, and job {fault.job} has none"
+    elif fault is not None and (policy := _policy_without_spare(spec, fault)):
+        why = f"{policy} replaces a rank by a spare host, and job {fault.job} has none"
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, why)
         remedy = f"write `spares: 1` in job {fault.job}"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
@@ -177,17 +172,21 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks, remedy)
 
 
-def _lacks_spare(spec: Experiment, fault: Fault) -> bool:
-    """Return whether the policy must replace a rank after a fault, and its job has no spare."""
-    needs_spare = spec.policy is not None and spec.policy.kind in _REPLACING_POLICIES
-    spares = getattr(spec.jobs[fault.job].options, "spares", None)
-    return needs_spare and _loses_a_rank(spec, fault) and spares == 0
+def _policy_without_spare(spec: Experiment, fault: Fault) -> str:
+    """Return the policy that must replace a rank after a fault but has no spare, or nothing."""
+    if not _loses_a_rank(spec, fault) or spec.jobs[fault.job].options.spares != 0:
+        return ""
+    is_power = kind("faults", fault.kind).fault.instrument == "power"
+    needed = ("always", "host") if is_power else ("always",)
+    policies = (one.kind for one in spec.reacting() if one.job == fault.job and one.is_policy)
+    return next((one for one in policies if kind("policies", one).recovery.newcomer in needed), "")
 
 
 def _loses_a_rank(spec: Experiment, fault: Fault) -> bool:
     """Return whether a rank, of a job whose ranks can be replaced, does not come back by itself."""
     is_replaceable = hasattr(spec.jobs[fault.job].options, "spares")
-    return is_replaceable and fault.kind in _RANK_FAULTS and fault.hold is None
+    repair = kind("faults", fault.kind).fault.repair
+    return is_replaceable and repair == "spare" and fault.hold is None
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:

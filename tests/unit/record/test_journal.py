@@ -161,7 +161,7 @@ def test_an_extension_of_what_is_not_a_list_of_the_entry_is_no_entry(journal, tm
     path = tmp_path / "journal.jsonl"
     with path.open("a") as file:
         file.write(line + '\n{"done": 0}\n')
-    with pytest.raises(UnsafeError, match=r"journal\.jsonl:2: .* is no entry"):
+    with pytest.raises(UnsafeError, match=r"journal\.jsonl:2: .* is not an entry"):
         open_entries(path)
 
 

@@ -14,6 +14,7 @@ from testbed.run.planning.metric_checks import check_metrics
 from testbed.schema import Condition, load_experiment
 from testbed.schema.condition import Statistics
 from testbed.schema.validation import validated
+from tests.unit.schema.conftest import installed
 
 TRAIN = "kind: train, ranks: 4, spares: 1"
 ALLREDUCE = "kind: allreduce, ranks: 4, sizes: [64 KiB, 1 MiB]"
@@ -204,6 +205,12 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
             FAULT.replace("power-cut", "rank-freeze") + POLICY,
             "splice replaces a rank by a spare host, and job main has none; write `spares: 1`",
         ),
+        (
+            ALLREDUCE,
+            "detection",
+            FAULT + "controllers: [{kind: splice}]\n",
+            "splice replaces a rank by a spare host, and job main has none; write `spares: 1`",
+        ),
         (TRAIN, "straggling_step_time", FAULT, "no rank is slowed down"),
         (TRAIN, "busbw_1mib", FAULT, "does not measure it"),
         (
@@ -291,6 +298,41 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
 )
 def test_checks_on_metrics_that_trials_have_are_accepted(refusals, job, checks, rest):
     assert refusals(job, checks, rest) == []
+
+
+SHRINKERS = """
+from testbed.plugins import Kind, RecoveryProperties
+
+NEVER = Kind("goes on with a rank less", "json:dumps", recovery=RecoveryProperties("never"))
+HOST = Kind("starts the rank again", "json:dumps", recovery=RecoveryProperties("host"))
+"""
+
+
+@pytest.fixture
+def other_policies(tmp_path_factory):
+    """Install policies `dwindle` and `reborn`, which do not always take a spare host."""
+    points = "[testbed.policies]\ndwindle = shrinkers:NEVER\nreborn = shrinkers:HOST\n"
+    with installed(tmp_path_factory.mktemp("site"), "shrinkers", SHRINKERS, points):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault", "accepted"),
+    [
+        ("dwindle", "power-cut", True),
+        ("reborn", "rank-freeze", True),
+        ("reborn", "power-cut", False),
+        ("splice", "rank-freeze", False),
+    ],
+)
+def test_checks_on_recoveries_without_a_spare_depend_on_what_the_policy_takes(
+    other_policies, refusals, policy, fault, accepted
+):
+    rest = f"{FAULT.replace('power-cut', fault)}policy: {{kind: {policy}}}\n"
+    found = refusals(ALLREDUCE, 'recovery_time: {every: "< 1 s"}', rest)
+    assert [f"{policy} replaces a rank by a spare host" in one for one in found] == (
+        [] if accepted else [True]
+    )
 
 
 def test_every_problem_with_a_check_is_reported_at_its_place(refusals):
