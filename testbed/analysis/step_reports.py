@@ -164,7 +164,7 @@ class StepReports:
         yield counts[rows, _BYTES].max(axis=1).tolist()
 
     def wire_overhead(self, generation: int, last: int) -> float | None:
-        """Return how much more a rank's ports sent than its AllReduces asked for, as a share.
+        """Return the share of bytes that a rank's ports sent beyond the data of its AllReduces.
 
         The median over the ranks, from the end of the first to the end of the last step of a
         generation, up to step `last`. None where ports have no counters.

@@ -38,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one step runs."""
+    """The dimension, size and iteration of one step."""
 
     dimension: str
     size: int
