@@ -82,9 +82,9 @@ class RunningJob:
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
     probes: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the ranks have measured of their links."""
     changes: dict[str, list[float]] = field(default_factory=dict)
     """The seconds of each change of circuits that a host timed between iterations."""
-    """What the ranks have measured of their links."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
     requests: CircuitRequests | None = None
@@ -228,7 +228,8 @@ class RunningJob:
             case "step" | "sample":
                 process.committed = said["step"] + 1
                 process.generation = said["generation"]
-                self.changes.setdefault(host, []).extend(said.get("changes", ()))
+                if changes := said.get("changes"):
+                    self.changes.setdefault(host, []).extend(changes)
             case "done" if rank is not None:
                 self.done[rank] = said
             case "failed":
