@@ -111,7 +111,8 @@ def test_a_port_or_a_circuit_of_another_owner_is_refused_before_anything_moves(r
     rack.has("x", ONE)
     before = len(rack.sent)
     wish = Circuit.parse("h0.p1", "h2.p1")
-    with pytest.raises(BusyError, match=r"y asked for h0\.p1–h2\.p1, and h0\.p1 is in .* of x"):
+    refusal = r"y cannot have circuit h0\.p1–h2\.p1: port h0\.p1 is in use by circuit .* of x"
+    with pytest.raises(BusyError, match=refusal):
         rack.has("y", OTHER, wish)
     with pytest.raises(BusyError, match=r"y has no circuit .*: it is a circuit of x"):
         rack.fabric.change("y", frozenset({ONE}), NONE, soon())
@@ -385,7 +386,8 @@ def judge(rack, had, wrong, has_trouble):
     assert rack.shown() == {c.ingress: c.egress for c in everybody}
     rack.fabric.check(soon())
     if not has_trouble:
-        assert all(" asked for " in str(error) for error in wrong), "nothing but real conflicts"
+        refused = [" cannot have circuit " in str(error) for error in wrong]
+        assert all(refused), "nothing but real conflicts"
     return "failed" if any(isinstance(e, InstrumentError) for e in wrong) else "done"
 
 
