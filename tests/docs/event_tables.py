@@ -34,7 +34,7 @@ _OWN_KINDS = """\
 
 A package registers its own kinds of events under the entry-point group `testbed.events`: the entry
 point's name is that of the kind, and it names a `testbed.events.kind.EventKind`, made with
-`event_kind(sentence, field=number("s", "what it says"))`. The log refuses a kind that nobody has
+`event_kind(sentence, field=number("s", "what it says"))`. The log refuses a kind that is not
 registered.
 """
 
