@@ -6,8 +6,9 @@ import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.clocks import Clocks, Instant, Instants
 from testbed.analysis.marks import BACK, WINDOW, MarkFinder
 from testbed.analysis.step_reports import StepReports
 from testbed.analysis.steps import KINDS, Step
@@ -18,6 +19,11 @@ from testbed.twin.layout import lay_out
 
 _ROUNDING = 1e-7
 """Seconds; a clock that has shown days has no finer digits."""
+
+if TYPE_CHECKING:
+    from testbed.analysis.clocks import Floats
+
+Stamps = TypeVar("Stamps", float, "Floats")
 
 
 class TrueClocks(Clocks):
@@ -33,9 +39,16 @@ class TrueClocks(Clocks):
         self._began = began
 
     def instant(self, event: Event, mono: float) -> Instant:
-        site = self._sites[event.data["host"]]
+        return Instant.exactly(self._true(event.data["host"], mono))
+
+    def instants(self, host: str, reported: Floats, stamps: Floats) -> Instants:
+        true = self._true(host, stamps)
+        return Instants(true, true, true)
+
+    def _true(self, host: str, mono: Stamps) -> Stamps:
+        site = self._sites[host]
         kernel = mono / (1 + site.clock_drift / 1e9) - site.clock_offset / 1e9
-        return Instant.exactly(kernel - self._began)
+        return kernel - self._began
 
 
 def assert_marks_hold(run: Path) -> float:
