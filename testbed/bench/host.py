@@ -125,6 +125,7 @@ class BenchHost:
             peers=dict(peers),
             token=token,
             manage=self.spec.network == "managed",
+            sudo=self.spec.privilege == "sudo",
         ).value
         self.identity_ports = answer["identity"]
         changes: int = answer["changes"]

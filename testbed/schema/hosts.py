@@ -82,6 +82,7 @@ class Host(StrictModel):
     python: str = "python3"
     """The interpreter on the host, with NumPy."""
     privilege: Literal["none", "sudo"] = "none"
+    """Whether `sudo -n` sets addresses and routes where the login is not root."""
     power: FedBy | None = None
     """The outlet that feeds it."""
     env: Mapping[EnvName, EnvValue] = {}

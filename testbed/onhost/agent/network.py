@@ -79,18 +79,21 @@ def missing(ports: dict[str, dict[str, str]], peers: dict[str, str]) -> list[Cha
     return changes
 
 
-def make(changes: list[Change]) -> None:
-    """Make changes in their order; raise OSError with the output of `ip`."""
+def make(changes: list[Change], *, sudo: bool) -> None:
+    """Make changes in their order; raise OSError with the output of `ip`.
+
+    Only with `sudo`, and where this process is not root, does `sudo -n` run `ip`.
+    """
     if changes:
-        _batch([change.make for change in changes])
+        _batch([change.make for change in changes], sudo=sudo)
 
 
-def revert(changes: list[Change]) -> list[Change]:
+def revert(changes: list[Change], *, sudo: bool) -> list[Change]:
     """Revert changes, last first; return those that could not be reverted."""
     if not changes:
         return []
     with suppress(OSError):  # some were gone already; what counts is what is still there
-        _batch([change.undo for change in reversed(changes)], "-force")
+        _batch([change.undo for change in reversed(changes)], "-force", sudo=sudo)
     there = _present(_links())
     return [change for change in changes if change in there]
 
@@ -142,13 +145,22 @@ def _read(*arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def _batch(lines: list[str], *flags: str) -> None:
-    _ip([*flags, "-batch", "-"], "\n".join(lines) + "\n")
+def _batch(lines: list[str], *flags: str, sudo: bool) -> None:
+    arguments, text = [*flags, "-batch", "-"], "\n".join(lines) + "\n"
+    if os.geteuid() == 0:
+        _ip(arguments, text)
+    elif sudo:
+        _ip(arguments, text, "sudo", "-n")
+    else:
+        try:
+            _ip(arguments, text)
+        except OSError as error:
+            remedy = "write `privilege: sudo` for this host in the lab file, or log in as root"
+            raise OSError(f"{error}; {remedy}") from None
 
 
-def _ip(arguments: list[str], text: str = "") -> str:
-    asking = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    command = [*asking, shutil.which("ip") or "/usr/sbin/ip", *arguments]
+def _ip(arguments: list[str], text: str = "", *sudo: str) -> str:
+    command = [*sudo, shutil.which("ip") or "/usr/sbin/ip", *arguments]
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=_LIMIT, check=False
@@ -156,5 +168,6 @@ def _ip(arguments: list[str], text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise OSError(f"`{' '.join(command)}` took more than {_LIMIT:.0f} s") from None
     if done.returncode != 0:
-        raise OSError(f"`{' '.join(command)}` said: {done.stderr.strip()}")
+        said = ", ".join(done.stderr.strip().splitlines())
+        raise OSError(f"`{' '.join(command)}` said: {said}")
     return done.stdout

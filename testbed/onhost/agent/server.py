@@ -137,7 +137,7 @@ class Agent:
         ports: dict[str, dict[str, str]] = request["ports"]
         changes = 0
         if request["manage"]:
-            changes = self._set_up(ports, request["peers"])
+            changes = self._set_up(ports, request["peers"], sudo=request["sudo"])
         for name, spec in ports.items():
             identity = IdentityPort(request["host"], name, spec["interface"], request["token"])
             self._identities[name] = identity
@@ -198,12 +198,14 @@ class Agent:
         self._ending = True
         return {"left": left}
 
-    def _set_up(self, ports: dict[str, dict[str, str]], peers: dict[str, str]) -> int:
+    def _set_up(
+        self, ports: dict[str, dict[str, str]], peers: dict[str, str], *, sudo: bool
+    ) -> int:
         """Give the ports what they lack, the undo recorded first; return the number of changes."""
         changes = network.missing(ports, peers)
         if changes:
-            self._ranks.journal.record("network", changes=changes)
-            network.make(changes)
+            self._ranks.journal.record("network", changes=changes, sudo=sudo)
+            network.make(changes, sudo=sudo)
         return len(changes)
 
     @property

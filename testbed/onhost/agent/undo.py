@@ -22,7 +22,8 @@ _PAUSE = 0.01
 def undo_network(entry: dict[str, Any]) -> str:
     """Remove addresses, routes and neighbours, and set ports down that were brought up."""
     changes = [Change(*change) for change in entry["changes"]]
-    return ", ".join(map(str, revert(changes)))
+    sudo = entry.get("sudo", True)  # earlier versions always used it, and did not record it
+    return ", ".join(map(str, revert(changes, sudo=sudo)))
 
 
 def undo_processes(entry: dict[str, Any]) -> str:

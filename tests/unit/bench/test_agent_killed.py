@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 def set_up(agent, address="10.9.0.1/24"):
     ports = {"p0": {"interface": "eth1", "address": address}}
     request = {"host": "h0", "ports": ports, "peers": PEERS, "token": "t", "manage": True}
-    return agent.ask("network", **request)
+    return agent.ask("network", **request, sudo=False)
 
 
 def kill(agent):

@@ -47,7 +47,7 @@ class Wired:
         self.pid = agent.hello(p0="eth1", p1="eth2")["pid"]
 
     def set_up(self, manage=True, **changes):
-        request = {"host": "h0", "ports": PORTS, "peers": PEERS, "token": TOKEN}
+        request = {"host": "h0", "ports": PORTS, "peers": PEERS, "token": TOKEN, "sudo": False}
         return self.agent.ask("network", **request | {"manage": manage} | changes)
 
     def ip(self, *arguments):
@@ -161,6 +161,22 @@ def test_ports_of_an_unmanaged_network_are_only_monitored(wired):
     assert wired.set_up(manage=False)["changes"] == 0
     assert wired.state() == before
     assert not wired.agent.events.wait_for("carrier", port="p0")["up"]
+
+
+def test_without_root_addresses_are_set_by_sudo_only_where_the_lab_file_says_so(agents, tmp_path):
+    sudo = tmp_path / "sudo"
+    record = f"printf '%s ' \"$@\" > {tmp_path}/asked"
+    sudo.write_text(f"#!/bin/sh\n{record}\necho no password >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    tmp_path.chmod(0o755)
+    user = f'PATH={tmp_path}:$PATH exec unshare --user --map-user=1000 sh -c "$0"'
+    wired = Wired(agents(f"{PRIVATE} sh -c '{LAY_CABLE} && {user}'"))
+    with pytest.raises(HostError, match=r"not permitted.*; write `privilege: sudo` for this host"):
+        wired.set_up()
+    assert not (tmp_path / "asked").exists()
+    with pytest.raises(HostError, match=r"`sudo -n .*` said: no password"):
+        wired.set_up(sudo=True)
+    assert (tmp_path / "asked").read_text().startswith("-n ")
 
 
 def test_a_missing_interface_is_named_in_the_error(wired):
