@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.analysis.bandwidth import bus_factor
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import size_name
+from testbed.analysis.nccl import bus_factor
 from testbed.analysis.steps import generation_and_step
 from testbed.analysis.straggler import find_straggler
 from testbed.collectives.algorithms import COMPARED, LIBRARIES, REFERENCE

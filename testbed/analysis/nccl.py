@@ -30,6 +30,9 @@ _REDOPS = ("none", "sum", "prod", "min", "max", "avg", "mulsum")
 _OF_ALL = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
 """Collectives whose size is the whole array's, of which each rank's count is one part in n."""
 
+_WHOLE = ("broadcast", "reduce", "sendrecv", "hypercube")
+"""Collectives whose `busbw` is their `algbw`."""
+
 _UNCHECKED = ("alltoallv", "unknown")
 """Collectives whose `algbw` is not size over time, or that are not known."""
 
@@ -201,13 +204,10 @@ class RowChecker:
         return None if self.collective in _UNCHECKED else 1.0
 
     def _factor(self) -> float | None:
-        """Return `busbw` over `algbw`, as doc/PERFORMANCE.md of nccl-tests defines it."""
-        if self.collective in ("broadcast", "reduce", "sendrecv", "hypercube"):
-            return 1.0
-        if self.collective == "unknown" or not self.ranks:
+        is_known = self.ranks or self.collective in _WHOLE
+        if not is_known or self.collective not in COLLECTIVES:
             return None
-        share = (self.ranks - 1) / self.ranks
-        return 2 * share if self.collective.startswith("all_reduce") else share
+        return bus_factor(self.ranks, self.collective)
 
 
 def _carried(size: float, figures: Figures) -> bool:
@@ -257,6 +257,14 @@ COLLECTIVES = (
     *("alltoallv", "sendrecv", "gather", "scatter", "hypercube"),
 )
 """What the programs `…_perf` run."""
+
+
+def bus_factor(ranks: int, collective: str = "all_reduce") -> float:
+    """Return `busbw` over `algbw` of one of `COLLECTIVES`, as doc/PERFORMANCE.md defines it."""
+    if collective in _WHOLE:
+        return 1.0
+    share = (ranks - 1) / ranks
+    return 2 * share if collective == "all_reduce" else share
 
 
 def collective_of(program: str) -> str:

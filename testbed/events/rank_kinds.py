@@ -78,6 +78,7 @@ RANK_KINDS = {
         step=_STEP,
         size=integer("the size of the message", "B"),
         iteration=integer("which one of this size, from 0"),
+        operation=text("its name in nccl-tests; `all_reduce` where it is missing", optional=True),
         algorithm=text("what ran it, where there are several", optional=True),
         dimension=text("in a mesh, the dimension along which the groups run", optional=True),
         members=items("in a mesh, the ranks of this rank's group", optional=True),

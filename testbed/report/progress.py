@@ -78,7 +78,9 @@ class Progress:
         """Host ports without carrier."""
         self.step: int | None = None
         self.size: int | None = None
-        """Bytes of the message that an AllReduce is timed with."""
+        """Bytes of the message that a collective is timed with."""
+        self.collective = ""
+        """Which one, as `AllReduce`."""
         self._iterations = 0
         """How many iterations over all sizes the trial has begun."""
         self.ends: deque[float] = deque(maxlen=_KEPT_STEPS)
@@ -173,9 +175,11 @@ class Progress:
     def _sample(self, event: Event) -> Iterator[Line]:
         """Yield a line for a new size, or for a new iteration where the sizes alternate."""
         before, self.size = self.size, event.data["size"]
+        words = event.data.get("operation", "all_reduce").split("_")
+        self.collective = "".join(word.capitalize() for word in words)
         if "algorithm" not in event.data:
             if self.size != before:
-                yield Line(event.t, f"AllReduce of {size(event.data['size'])}")
+                yield Line(event.t, f"{self.collective} of {size(event.data['size'])}")
         elif event.data["iteration"] >= self._iterations:
             self._iterations = event.data["iteration"] + 1
             yield Line(event.t, f"AllReduces of all sizes, iteration {self._iterations}")

@@ -85,7 +85,7 @@ def _where(progress: Progress) -> Text:
 
 def _rate(progress: Progress, elapsed: float, inside: int) -> Text:
     if progress.size is not None:
-        return _row("timing").append(f"AllReduce of {size(progress.size)}")
+        return _row("timing").append(f"{progress.collective} of {size(progress.size)}")
     text = _row("steps/s")
     if not progress.ends:
         return text.append("none yet")

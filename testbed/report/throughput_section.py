@@ -1,4 +1,4 @@
-"""The section of the page on undisturbed operation: AllReduce by size, and other metrics."""
+"""The section of the page on undisturbed operation: collectives by size, and other metrics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _DISTURBED = ("step_time", "busbw", "wire_overhead", "plateau")
 
 
 def print_throughput(summary: Summary, console: Console) -> None:
-    """Print, for each arm, the AllReduce results by size, if any, and its other metrics."""
+    """Print, for each arm, its collectives by message size, if any, and its other metrics."""
     for arm in in_order({trial.arm for trial in summary.trials}):
         mine = _metrics_of(arm, summary)
         by_size = sorted({s for name in mine if (s := message_size(name)) is not None})
         if by_size:
-            console.print(Text(f"\n{arm}: AllReduce by message size", style="bold"))
+            console.print(Text(f"\n{arm}: collectives by message size", style="bold"))
             console.print(_size_table(by_size, mine))
         rest = [name for name in mine if message_size(name) is None]
         if any(trial.arm == arm and trial.marks is not None for trial in summary.trials):
@@ -54,13 +54,13 @@ def _size_table(sizes: Iterable[int], mine: dict[str, Metric]) -> Table:
     table = plain_table(*headings, right=headings)
     named = {(message_size(name), name.partition("_")[0]): metric for name, metric in mine.items()}
     for one in sizes:
-        time, algbw, busbw = (named[one, kind] for kind in ("time", "algbw", "busbw"))
+        time, algbw, busbw = named[one, "time"], named[one, "algbw"], named.get((one, "busbw"))
         table.add_row(
             size(one),
             quantity(time.median, "s"),
             quantity(algbw.median, "bit/s"),
-            quantity(busbw.median, "bit/s"),
-            interval(busbw.ci95, "bit/s"),
+            quantity(busbw.median, "bit/s") if busbw else "",
+            interval(busbw.ci95, "bit/s") if busbw else "",
         )
     return table
 

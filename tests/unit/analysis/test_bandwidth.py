@@ -2,9 +2,10 @@
 
 import pytest
 
-from testbed.analysis.bandwidth import bandwidths, bus_factor
+from testbed.analysis.bandwidth import bandwidths
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.metric_definitions import size_name
+from testbed.analysis.nccl import bus_factor
 from tests.unit.analysis.logs_by_hand import Log
 
 MIB = 2**20
@@ -61,6 +62,26 @@ def test_groups_along_a_dimension_have_values_of_their_own_and_the_factor_of_the
     assert values["busbw_4mib_along_dp"] == pytest.approx(4 * MIB * 8 / 0.1)
     assert values["busbw_4mib_along_ep"] == pytest.approx(4 * MIB * 8 / 0.5 * 1.5)
     assert {name.partition("_")[2] for name in values} == {"4mib_along_dp", "4mib_along_ep"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "factor"),
+    [("all_reduce", 1.5), ("all_gather", 0.75), ("alltoall", 0.75), ("broadcast", 1)],
+)
+def test_a_collective_that_is_named_has_its_own_factor(operation, factor):
+    values = measured(sampled([(1.0, 1.1)] * 4, operation=operation))
+    assert values["busbw_4mib"] == pytest.approx(values["algbw_4mib"] * factor)
+
+
+def test_a_collective_that_nccl_tests_does_not_have_has_no_bus_bandwidth():
+    values = measured(sampled([(1.0, 1.1)] * 4, operation="gossip"))
+    assert values.keys() == {"time_4mib", "algbw_4mib"}
+
+
+def test_a_size_of_several_collectives_has_no_values():
+    log = sampled([(1.0, 1.1)] * 4)
+    log.events += sampled([(2.0, 2.5)] * 4, operation="all_gather").events
+    assert measured(log) == {}
 
 
 def test_an_iteration_that_a_rank_did_not_finish_does_not_count():

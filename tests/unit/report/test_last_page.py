@@ -210,9 +210,9 @@ def test_open_changes_are_printed_before_the_verdict(page):
 
 def test_a_recorded_allreduce_is_printed_as_a_table_by_size(page, allreduce, summarised):
     found = summarised(allreduce)
-    rows = [row.split("  ")[0] for row in section(page(found), "only: AllReduce")]
+    rows = [row.split("  ")[0] for row in section(page(found), "only: collectives")]
     assert [row.strip() for row in rows[2:7]] == ["4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB"]
-    rows = section(page(found), "only: AllReduce")
+    rows = section(page(found), "only: collectives")
     assert "478.2 Mbit/s" in rows[6]
     assert "Recovery" not in page(found)
 

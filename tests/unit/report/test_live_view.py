@@ -280,6 +280,12 @@ def test_each_message_size_of_an_allreduce_is_printed_once(allreduce):
     assert "timing  AllReduce of 16 MiB" in shown(progress, 9.0, 80)[2]
 
 
+def test_a_timed_collective_is_printed_by_its_name():
+    data = {"size": 4096, "iteration": 0, "operation": "all_gather"}
+    lines, _ = told([Event(0, 1.0, "sample", "", 0, data)])
+    assert [line.text for line in lines] == ["AllGather of 4 KiB"]
+
+
 def test_each_iteration_over_alternating_sizes_is_printed_once():
     turns = [(at, nbytes) for at in range(2) for nbytes in (4096, 65536)]
     samples = [
