@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from itertools import pairwise
 
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_descriptors import CollectiveOptions
@@ -68,6 +69,19 @@ def test_circuit_requests_of_a_collective_end_with_the_ring(gang):
     asked = serve(members, all_said(members, "done"))
     timed = each  # before each iteration
     assert asked == meeting + 2 * (timed + each * 2)
+
+
+def test_the_pace_of_a_collective_begins_after_its_changes_of_circuits(gang):
+    pace = 0.03
+    told = options(algorithms=("rhd",), circuits="re-point", warmup=0, pace=pace)
+    members = gang("collective", told, 4)
+    members.join(1)
+    serve(members, all_said(members, "done"))
+    for member in members.members:
+        samples = member.of_kind("sample")
+        assert sum("changes" in sample for sample in samples) == 2
+        for one, after in pairwise(samples):
+            assert after["begin"] - one["end"] >= pace + sum(after.get("changes", ()))
 
 
 def test_circuit_request_names_only_ranks_with_a_part_in_the_stage(gang):
