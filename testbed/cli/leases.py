@@ -125,7 +125,7 @@ def _note(found: ClaimStatus) -> str:
     """Return what a line must add to the holder's words."""
     if found.standing == "unrecovered":
         command = typed("recover", found.claim.holder.directory)
-        return f"; died and left something changed: {command}"
+        return f"; ended and left something changed: {command}"
     if found.standing == "ended":
         return "; over, and free for the next one"
     return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"

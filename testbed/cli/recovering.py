@@ -41,7 +41,7 @@ from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
-from testbed.twin.machine import IDENTITY_VARIABLE
+from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE
 from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def recover(
         if not outcomes and not unreadable:
             print("nothing is left to take back")
             where = f"looked in {results} and among this machine's leases"
-            print(f"{where}; a twin that is up has its own: --twin NAME", file=sys.stderr)
+            if TWIN_VARIABLE not in os.environ:
+                where += "; a twin that is up has its own: --twin NAME"
+            print(where, file=sys.stderr)
     return _worst([*unreadable, *(outcome.code for outcome in outcomes)])
 
 

@@ -113,7 +113,7 @@ def fault(
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="How likely each time.")] = 1,
     delay: Annotated[str, typer.Option(help="How long, as '200 ms', for what takes time.")] = "0 s",
 ) -> int:
-    """Make the far end of an instrument simulate a fault."""
+    """Make the far end of an instrument simulate a fault, until `testbed twin clear` ends it."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}

@@ -229,7 +229,7 @@ def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
         where = "" if first.host == socket.gethostname() else f" on {first.host}"
         command = typed("recover", first.directory)
         return RecoveryRequired(
-            words, hint=f"that run died and left something changed; type{where}: {command}"
+            words, hint=f"that run ended and left something changed; type{where}: {command}"
         )
     if _is_own_lock(first):
         names = _names_here(found[0].claim, wanted)

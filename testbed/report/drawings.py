@@ -50,12 +50,13 @@ def drawings(summary: Summary) -> Iterator[Drawing]:
         headings = ("trial", "arm", *NAMES)
         yield Drawing("marks", lambda form: figures.marks(faulty, names, form), headings, (*rows,))
     if sizes := _bandwidths(summary):
+        flags = _bandwidth_flags(summary)
         yield Drawing(
             "busbw",
-            lambda form: figures.bandwidth(sizes, form),
-            ("arm", "bytes", *_SPREAD),
+            lambda form: figures.bandwidth(sizes, flags.keys(), form),
+            ("arm", "bytes", *_SPREAD, "flag"),
             tuple(
-                (arm, size, *_spread(m))
+                (arm, size, *_spread(m), flags.get((arm, size), ""))
                 for arm, of in sizes.items()
                 for size, m in sorted(of.items())
             ),
@@ -122,8 +123,18 @@ def _bandwidths(summary: Summary) -> dict[str, dict[int, Metric]]:
     """Return the bus bandwidth of every arm by message size."""
     found: dict[str, dict[int, Metric]] = {}
     for name, metric in summary.metrics.items():
-        arm, _, what = name.rpartition(".")
-        size = message_size(what)
-        if size is not None and what.startswith("busbw"):
-            found.setdefault(arm, {})[size] = metric
+        if of := _arm_and_size(name):
+            found.setdefault(of[0], {})[of[1]] = metric
     return {arm: found[arm] for arm in in_order(set(found))}
+
+
+def _bandwidth_flags(summary: Summary) -> dict[tuple[str, int], str]:
+    """Return why bus bandwidths are flagged, by arm and message size."""
+    return {of: why for name, why in summary.flags.items() if (of := _arm_and_size(name))}
+
+
+def _arm_and_size(name: str) -> tuple[str, int] | None:
+    """Return the arm and message size of a bus bandwidth; None for other metrics."""
+    arm, _, what = name.rpartition(".")
+    size = message_size(what)
+    return None if size is None or not what.startswith("busbw") else (arm, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -150,8 +150,13 @@ def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Fig
         return figure
 
 
-def bandwidth(arms: Mapping[str, Mapping[int, Metric]], form: Form) -> Figure:
-    """Draw the bus bandwidth over the message size: the median, with minimum and maximum."""
+def bandwidth(
+    arms: Mapping[str, Mapping[int, Metric]], flagged: Collection[tuple[str, int]], form: Form
+) -> Figure:
+    """Draw the bus bandwidth over the message size: the median, with minimum and maximum.
+
+    `flagged` names arms and sizes whose value is above the rate of a port; they are circled.
+    """
     with axes(form, 3.2, len(arms)) as (figure, ax):
         sizes = sorted({s for mine in arms.values() for s in mine})
         for name, mine in arms.items():
@@ -160,12 +165,15 @@ def bandwidth(arms: Mapping[str, Mapping[int, Metric]], form: Form) -> Figure:
             ax.plot(xs, [m.median for m in found], marker="o", markersize=4, color=colour)
             low, high = [min(m.values) for m in found], [max(m.values) for m in found]
             ax.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
+            for s in xs:
+                if (name, s) in flagged:
+                    ax.plot([s], [mine[s].median], "o", ms=10, mfc="none", mec="black")
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [size(s) for s in sizes], rotation=_rotation(form, len(sizes)))
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "bit/s")))
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("message size")
+        ax.set_xlabel("message size" + ("; circled: above the rate of a port" if flagged else ""))
         ax.set_ylabel("busbw")
         if len(arms) > 1:
             _legend(figure, form, list(arms), _colours(list(arms)))

@@ -98,6 +98,8 @@ def _table(arm: Anatomy, summary: Summary, longest: float, width: int) -> Table:
 
 
 def _witnesses(arm: Anatomy) -> str:
+    if not arm.valid:
+        return "no trial is valid"
     seen = first_seen(arm.valid)
     rows = [
         f"{source} {quantity(statistics.median(after), 's')} after t0"

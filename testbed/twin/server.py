@@ -101,6 +101,9 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             found = list(twin.light.destroyed)
             return [{"at": one.t, "port": str(one.port), "dbm": one.dbm} for one in found]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
+            switch, port = twin.lab.switches.get(instrument), scope.get("port")
+            if switch and isinstance(port, int) and port not in switch.ports:
+                raise ValueError(f"port {port} is not among the listed ports of {instrument}")
             twin.instruments.far_end(instrument).fault(fault, **scope)
             return None
         case {"do": "clear", "instrument": instrument, "fault": fault}:

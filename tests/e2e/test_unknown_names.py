@@ -17,6 +17,7 @@ from tests.e2e.commandline import COMMAND
         ("twin fault {rack} ocs silense", "no fault 'silense'; did you mean 'silent'?"),
         ("twin fault {rack} osc silent", "no instrument 'osc'; did you mean 'ocs'?"),
         ("twin fault {rack} ocs silent --count 0", "--count"),
+        ("twin fault {rack} ocs stuck --port 99", "port 99 is not among the listed ports of ocs"),
         ("twin clear {rack} osc", "no instrument 'osc'"),
         ("twin power {rack} h9 off", "no host 'h9'; known: h0, h1"),
         ("twin shell {rack} h9", "no host 'h9' is on; those that are: h0, h1"),

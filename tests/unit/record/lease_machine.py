@@ -118,7 +118,7 @@ class LeaseMachine(RuleBasedStateMachine):
             self.leases.claim(claim)
         except BusyError as error:
             assert refused
-            assert isinstance(error, RecoveryRequired) == (error.hint.startswith("that run died"))
+            assert isinstance(error, RecoveryRequired) == (error.hint.startswith("that run ended"))
             assert "unrecovered" in refused or not isinstance(error, RecoveryRequired)
         else:
             assert not refused

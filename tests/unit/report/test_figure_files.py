@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,14 @@ def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
     ]
     assert float(rows[1]["median"]) == 400000002.5
     assert (float(rows[1]["ci95_low"]), float(rows[1]["ci95_high"])) == (4e8, 4e8 + 5)
+
+
+def test_the_csv_file_of_bandwidth_flags_sizes_above_the_rate_of_a_port(tmp_path):
+    found = summary(*(trial(n, values={"busbw_4kib": 6e8, "busbw_1mib": 4e8}) for n in range(6)))
+    why = "600 Mbit/s is above the 500 Mbit/s of a port"
+    write_figures(replace(found, flags={"warm.busbw_4kib": why}), tmp_path)
+    assert [row["flag"] for row in table(tmp_path / "busbw.csv")] == [why, ""]
+    assert "circled: above the rate of a port" in (tmp_path / "busbw.svg").read_text()
 
 
 def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):

@@ -188,6 +188,12 @@ def test_the_detectors_of_the_fault_are_listed_with_their_number_of_trials(page)
     assert "seen by: carrier 15 ms after t0 (2 of 2)" in page(summary(*trials))
 
 
+def test_an_arm_without_a_valid_trial_does_not_state_that_nothing_saw_its_fault(page):
+    shown = page(summary(recovery(0, valid=False, reason="interrupted")))
+    assert "seen by" not in shown or "seen by: no trial is valid" in shown
+    assert "no observer" not in shown
+
+
 def test_a_trial_without_symptoms_shows_who_observed_its_fault(page):
     receipt = {"observer": "h1 process in state T", "at": 0.001}
     shown = page(summary(*(recovery(number, receipt=receipt) for number in range(2))))

@@ -14,6 +14,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.crash_recovery.crashed_runs import CrashedRun, runs_to_recover
+from testbed.twin.machine import TWIN_VARIABLE
 from tests.unit.run.killed_run import ONE, ONE_CROSSED, KilledRun
 
 
@@ -134,7 +135,17 @@ def test_the_command_recover_recovers_all_open_runs_and_prints_each_undo(killed,
     assert code == 0 and killed.shown() == {}
     assert f"{killed.directory.id}, on small\n  ok   circuits of ocs\n" in out
     assert "taking back circuits of ocs" in err
-    assert command(capsys)[:2] == (0, "nothing is left to take back\n")
+    code, out, err = command(capsys)
+    assert (code, out) == (0, "nothing is left to take back\n")
+    assert "a twin that is up has its own: --twin NAME" in err
+
+
+def test_recover_inside_a_twin_does_not_name_the_option_twin(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(TWIN_VARIABLE, "rack")
+    code, out, err = command(capsys)
+    assert (code, out) == (0, "nothing is left to take back\n")
+    assert "--twin NAME" not in err
 
 
 def test_a_full_output_pipe_does_not_block_recover(killed, capsys, monkeypatch, full_pipe):
