@@ -167,13 +167,14 @@ def bandwidth(
             ax.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
             for s in xs:
                 if (name, s) in flagged:
-                    ax.plot([s], [mine[s].median], "o", ms=10, mfc="none", mec="black")
+                    ax.plot([s], [mine[s].median], "o", ms=10, mfc="none", mec=INK)
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [size(s) for s in sizes], rotation=_rotation(form, len(sizes)))
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "bit/s")))
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("message size" + ("; circled: above the rate of a port" if flagged else ""))
+        note = "; circled: above the rate of a port" if flagged else ""
+        words_below(ax, form, f"message size{note}")
         ax.set_ylabel("busbw")
         if len(arms) > 1:
             _legend(figure, form, list(arms), _colours(list(arms)))

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.errors import UsageError
+from testbed.report import figures
+from testbed.report.canvas import INK, NARROW
 from testbed.report.figure_files import write_figures
 from tests.unit.report.runs_by_hand import recovery, summary, trial
 
@@ -73,6 +75,16 @@ def test_the_csv_file_of_bandwidth_flags_sizes_above_the_rate_of_a_port(tmp_path
     write_figures(replace(found, flags={"warm.busbw_4kib": why}), tmp_path)
     assert [row["flag"] for row in table(tmp_path / "busbw.csv")] == [why, ""]
     assert "circled: above the rate of a port" in (tmp_path / "busbw.svg").read_text()
+
+
+def test_a_bandwidth_above_the_rate_of_a_port_is_circled_in_the_colour_of_the_text():
+    found = summary(*(trial(n, values={"busbw_4kib": 6e8}) for n in range(6)))
+    metric = found.metrics["warm.busbw_4kib"]
+    sizes = {"warm": {4096: metric, 1 << 20: metric}}
+    drawn = figures.bandwidth(sizes, {("warm", 4096)}, NARROW).axes[0]
+    circles = [line for line in drawn.lines if line.get_markerfacecolor() == "none"]
+    assert [(list(c.get_xdata()), c.get_markeredgecolor()) for c in circles] == [([4096], INK)]
+    assert max(map(len, drawn.get_xlabel().splitlines())) <= NARROW.letters
 
 
 def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):
