@@ -74,7 +74,9 @@ class HostOff:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """The victim is fenced: it can no longer take part in the job."""
+    """The victim is fenced: it can no longer take part in the job. An empty `host` is any one."""
+
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,12 @@ class FenceFailed:
 class LinksGood:
     """The commanded circuits read back, carry light, and both ends of each were identified.
 
-    `newcomer` is the one in the command; empty means the present newcomer.
+    `newcomer` is the one in the command; empty means the present newcomer. `number` is that of the
+    command.
     """
 
     newcomer: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +126,25 @@ class StepDone:
 class Superseded:
     """Circuits that were commanded are not wanted any more: others were commanded after them.
 
-    `newcomer` is that of the command that was dropped.
+    No link was verified. `newcomer` and `number` are those of the command that was dropped.
     """
 
     newcomer: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailed:
     """A command could not be carried out; `spare` is true if the spare is the cause.
 
-    `newcomer` is the spare that the command brought in; empty means the present one.
+    `newcomer` is the spare that the command brought in; empty means the present one. `number` is
+    that of a command of circuits, 0 for any other command.
     """
 
     reason: str
     spare: bool = False
     newcomer: str = ""
+    number: int = 0
 
 
 Observation = (
@@ -198,12 +205,14 @@ class SetCircuits:
     """Set up circuits on the switches, then verify the circuits in `verify` from both ends.
 
     `newcomer` is the spare host that the circuits connect: when it does not answer, the spare has
-    failed.
+    failed. A policy that commands circuits while others are being made numbers them, so that it
+    knows which of them an outcome is of.
     """
 
     circuits: Matching
     verify: frozenset[Circuit]
     newcomer: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

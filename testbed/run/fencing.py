@@ -36,7 +36,7 @@ class Fencing:
         self._log.append(
             "recovery.fenced", fence.host, rank=fence.rank, by=fence.means, means=evidence
         )
-        return Fenced()
+        return Fenced(fence.host)
 
     def _apply(self, fence: Fence, deadline: Deadline) -> str:
         """Fence a host by these means; return the evidence in words."""

@@ -133,7 +133,10 @@ class JobCommands:
 
     def _set_circuits(self, command: protocol.SetCircuits, sender: ActiveController) -> None:
         self._wanted = command
-        self._in_worker(sender, partial(self._make_circuits, command))
+        sender.in_worker(
+            lambda: self._observed(self._make_circuits(command)),
+            lambda reason: self._observed(protocol.CommandFailed(reason, number=command.number)),
+        )
 
     def _make_circuits(self, wanted: protocol.SetCircuits) -> protocol.Observation:
         """Make circuits; what came of a command does not count once another was given."""
@@ -144,14 +147,14 @@ class JobCommands:
             )
         except (TestbedError, _Superseded):
             if self._is_stale(wanted):
-                return protocol.Superseded(wanted.newcomer)
+                return protocol.Superseded(wanted.newcomer, wanted.number)
             raise
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
-            return protocol.LinksGood(wanted.newcomer)
+            return protocol.LinksGood(wanted.newcomer, wanted.number)
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
         is_spare = wanted.newcomer in bad[0].circuit.hosts
-        return protocol.CommandFailed(reason, is_spare, wanted.newcomer)
+        return protocol.CommandFailed(reason, is_spare, wanted.newcomer, wanted.number)
 
     def _is_stale(self, wanted: protocol.SetCircuits) -> bool:
         return wanted is not self._wanted

@@ -91,10 +91,27 @@ def test_verified_links_are_reported_with_the_spare_they_were_made_for(repair):
     assert repair.outcome() == LinksGood("")
 
 
+def test_outcomes_of_circuits_have_the_number_of_their_command(repair, slow):
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, number=1))
+    repair.inbox.wait(lambda: bool(slow.made), Deadline.after(0.5))
+    repair.do(SetCircuits(NOTHING, NOTHING, number=2))
+    slow.fails.set()
+    assert {repair.outcome(), repair.outcome()} == {Superseded(number=1), LinksGood(number=2)}
+
+
+def test_circuits_that_cannot_be_made_fail_with_the_number_of_their_command(repair, monkeypatch):
+    def refuse(owner, wanted, deadline, by):
+        raise InstrumentError("ocs", "it was busy")
+
+    monkeypatch.setattr(repair.bench.fabric, "set_circuits", refuse)
+    repair.do(SetCircuits(NOTHING, NOTHING, number=3))
+    assert repair.outcome() == CommandFailed("ocs: it was busy", number=3)
+
+
 def test_preparing_a_warm_spare_reports_it_ready_at_once(repair, job):
     job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(Fence(0, "h0", "network"))
-    assert repair.outcome() == Fenced()
+    assert repair.outcome() == Fenced("h0")
     repair.do(PrepareSpare(0, "h2"))
     assert (job.hosts, job.spares) == (("h2", "h1"), ())
     assert "h0" not in job.processes
