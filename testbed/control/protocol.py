@@ -42,6 +42,23 @@ class ValuesCorrupt:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointWritten:
+    """The state of a rank before a step is durable on the disk of its host."""
+
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMissed:
+    """The state of a rank before a step was not written, as was due or ordered."""
+
+    rank: int
+    step: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentLost:
     """The connection to a host's agent has ended."""
 
@@ -152,6 +169,8 @@ Observation = (
     | RankEnded
     | HeartbeatMissed
     | ValuesCorrupt
+    | CheckpointWritten
+    | CheckpointMissed
     | AgentLost
     | HostAnswered
     | HostSilent
@@ -245,13 +264,26 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Make all ranks write their state before a step, which none of them has come to yet.
+
+    Its outcomes are CheckpointWritten or CheckpointMissed of each rank; CommandFailed where the job
+    writes no checkpoints.
+    """
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class GiveUp:
     """End the recovery as failed, for the given reason."""
 
     reason: str
 
 
-Command = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join | GiveUp
+Command = (
+    ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join | Checkpoint | GiveUp
+)
 
 
 @dataclass(frozen=True, slots=True)

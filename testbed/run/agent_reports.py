@@ -68,6 +68,10 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
             return protocol.SpareReady(host)
         case "step" | "sample" if said["generation"] == job.generation:
             return protocol.StepDone(rank, said["step"])
+        case "checkpoint":
+            return protocol.CheckpointWritten(rank, said["step"])
+        case "checkpoint-missed":
+            return protocol.CheckpointMissed(rank, said["step"], said["why"])
         case "corrupt" | "refused":
             return protocol.ValuesCorrupt(rank, said["why"])
     return None

@@ -53,6 +53,7 @@ class JobCommands:
             protocol.Leave: self._leave,
             protocol.PrepareSpare: self._prepare_spare,
             protocol.Join: self._join,
+            protocol.Checkpoint: self._checkpoint,
         }
 
     def _observed(self, outcome: protocol.Observation) -> JobObserved:
@@ -81,6 +82,14 @@ class JobCommands:
         job.hosts = command.hosts
         job.join(command.generation, committed, command.restore, probe=False)
         self._inbox.observe(MembershipChanged(job.name, job_view(job, committed)))
+
+    def _checkpoint(self, command: protocol.Checkpoint, sender: ActiveController) -> None:
+        """Order what ranks report themselves, once it is durable."""
+        if "checkpoint" not in self._job.job.for_rank():
+            hint = "write `checkpoint: {every: 20}` in its options"
+            sender.tell(self._failed(f"job {self._job.name} writes no checkpoints: {hint}"))
+            return
+        self._job.tell_all({"do": "checkpoint", "before_step": command.step})
 
     def _fence(self, command: protocol.Fence, sender: ActiveController) -> None:
         self._in_worker(sender, partial(self._fencing.apply, command))

@@ -78,6 +78,8 @@ class Control:
     def __init__(self, channel: socket.socket) -> None:
         self.leave = LeaveOrder()
         self.finish_after: int | None = None
+        self.checkpoint_before: int | None = None
+        """The step before which the state was ordered to be written, besides those that are."""
         self.delay = 0.0
         """Seconds by which this rank must enter every collective late."""
         self.choice: Message | None = None
@@ -179,6 +181,9 @@ class Control:
         verb = command.get("do")
         if verb == "finish":
             self.finish_after = command["after_step"]
+            return
+        if verb == "checkpoint":
+            self.checkpoint_before = command["before_step"]
             return
         if verb == "choose":
             self.choice = command

@@ -20,7 +20,7 @@ from .state import State
 
 
 class Checkpoints:
-    """The state of one rank's job, written before every step whose number is a multiple."""
+    """The state of one rank's job, written before steps of such numbers and where it is ordered."""
 
     def __init__(self, configuration: Mapping[str, Any], state: State, control: Control) -> None:
         """Take what the agent says of where they are; raise Refused when there is no such place."""
@@ -57,7 +57,7 @@ class Checkpoints:
         """
         step = self._state.step
         assert step is not None
-        if step % self._every or self._files is None:
+        if self._files is None or (not self._is_ordered(step) and step % self._every):
             return
         if not self._writing.acquire(blocking=False):
             self._miss(step, self._generation, "the one before it is still being written")
@@ -66,6 +66,16 @@ class Checkpoints:
         self._copy[:] = self._state.outgoing()
         self._latest = math.inf
         self._copied.put((step, self._generation, begin))
+
+    def _is_ordered(self, step: int) -> bool:
+        """Tell whether the state before this step was ordered; say so if that step is over."""
+        ordered = self._control.checkpoint_before
+        if ordered is None or step < ordered:
+            return False
+        self._control.checkpoint_before = None
+        if step > ordered:
+            self._miss(ordered, self._generation, f"step {ordered} is over, the next is {step}")
+        return step == ordered
 
     def report(self, rank: int) -> None:
         """Tell which checkpoints are whole, the last first, and why others are not used."""

@@ -18,6 +18,8 @@ host's monotonic clock at the instant it happened.
     leave      generation: abandon all that, at any point → left, with the steps committed
     finish     after_step: end the job after a step that no rank can have passed yet
                → done, or refused by a rank that has
+    checkpoint  before_step: write the state before this step, whatever else is written
+               → checkpoint, or checkpoint-missed by a rank that has passed it
     choose     number, schedule: follow this schedule once all ranks of the job know of it
                → the `choice` of a step; or number, schedules by algorithm and size
     lit        generation, number: the circuits that were asked for under this number are lit

@@ -135,6 +135,21 @@ def test_a_checkpoint_that_the_job_went_back_behind_does_not_stay(gang, tmp_path
     assert not list((tmp_path / "rank-0").iterdir())
 
 
+def test_all_ranks_write_the_state_before_the_step_that_is_ordered(gang, tmp_path):
+    job = gang("train", PACED, 2, directory=tmp_path, every=1000)
+    job.tell("checkpoint", before_step=3)
+    job.tell("finish", after_step=7)
+    job.join(1)
+    job.hear("checkpoint", step=3)
+    job.tell("checkpoint", before_step=2)
+    for missed in job.hear("checkpoint-missed", step=2):
+        assert missed["why"].startswith("step 2 is over, the next is ")
+    ends_undisturbed(job, 8)
+    for rank in range(2):
+        (file,) = (tmp_path / f"rank-{rank}").iterdir()
+        assert file.name == "step-0000000003.checkpoint"
+
+
 def test_a_host_without_a_place_for_checkpoints_cannot_take_part(gang, tmp_path):
     (tmp_path / "file").touch()
     job = gang("train", TRAIN, 0, directory=tmp_path / "file")

@@ -5,6 +5,8 @@ import pytest
 from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
+    CheckpointMissed,
+    CheckpointWritten,
     HeartbeatMissed,
     RankEnded,
     RankLeft,
@@ -124,6 +126,12 @@ def test_every_report_becomes_an_event_of_a_known_kind():
         (of_rank(STEP, "h2"), None),
         (of_rank(STEP | {"generation": 0}), None),
         (of_rank(STEP | {"generation": 2}), None),
+        (of_rank({"event": "checkpoint", "step": 20}), CheckpointWritten(1, 20)),
+        (of_rank({"event": "checkpoint", "step": 20}, "h2"), None),
+        (
+            of_rank({"event": "checkpoint-missed", "step": 20, "why": "late"}),
+            CheckpointMissed(1, 20, "late"),
+        ),
         (of_rank(WORDS["corrupt"][1]), ValuesCorrupt(1, "a sentinel")),
         (of_rank(WORDS["refused"][1]), ValuesCorrupt(1, "no place")),
         (of_rank(WORDS["failed"][1]), None),

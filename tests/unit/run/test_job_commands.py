@@ -7,6 +7,7 @@ import pytest
 from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline
 from testbed.control.protocol import (
+    Checkpoint,
     CommandFailed,
     Decide,
     Fence,
@@ -23,6 +24,8 @@ from testbed.control.protocol import (
 )
 from testbed.errors import InstrumentError
 from testbed.fabric.circuits import Circuit, HostPort
+from testbed.jobs.descriptors import CheckpointOptions, TrainOptions
+from testbed.jobs.training import Train
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
@@ -123,6 +126,31 @@ def test_the_process_of_a_failed_spare_stays_registered(repair, job):
     job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(PrepareSpare(0, "h2"))
     assert set(job.processes) == {"h0", "h2"}
+
+
+class Told:
+    """A host that keeps what its rank is told."""
+
+    def __init__(self):
+        self.messages = []
+
+    def send_to_rank(self, slot, message):
+        self.messages.append(message)
+
+
+def test_all_ranks_are_ordered_to_write_a_checkpoint(repair, job):
+    job.job = Train(TrainOptions(ranks=2, spares=1, checkpoint=CheckpointOptions(every=20)))
+    told = {host: Told() for host in job.hosts}
+    job.bench.hosts.update(told)
+    repair.do(Checkpoint(7))
+    order = {"do": "checkpoint", "before_step": 7}
+    assert [one.messages for one in told.values()] == [[order], [order]]
+
+
+def test_a_job_without_checkpoints_cannot_be_ordered_to_write_one(repair):
+    repair.do(Checkpoint(7))
+    hint = "write `checkpoint: {every: 20}` in its options"
+    assert repair.outcome() == CommandFailed(f"job main writes no checkpoints: {hint}")
 
 
 def test_an_exception_in_a_worker_fails_the_recovery(repair):
