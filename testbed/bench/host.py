@@ -236,6 +236,15 @@ class BenchHost:
                 hint="log in to the host and check why that process does not end",
             )
 
+    def end_ranks(self, deadline: Deadline) -> None:
+        """Kill all ranks and check that they are gone; raise HostError when one is not."""
+        if not self.link.ask("end", deadline).value["gone"]:
+            raise HostError(
+                self.name,
+                "one of its ranks survived SIGKILL",
+                hint="log in to the host and check which process does not end, and why",
+            )
+
     def clean_up(self, deadline: Deadline) -> None:
         """Have the agent undo its changes and exit; raise HostError with those that remain."""
         try:

@@ -48,7 +48,7 @@ def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
 
 def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
     """Return the observation that a report is to a policy, or None if it is none."""
-    host, rank = report.host, job.rank_of(report.host)
+    host, rank = report.host, job.rank_in(report)
     said = report.said or report.message
     match said["event"]:
         case "carrier" if not said["up"]:

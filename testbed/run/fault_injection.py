@@ -25,7 +25,7 @@ from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks, job_fault
 from testbed.run.planning.steps import FarEndFault, FaultPlan
 from testbed.run.response_tracker import ResponseTracker
-from testbed.run.running_job import SLOT, RunningJob
+from testbed.run.running_job import RunningJob
 from testbed.run.twin_control import TwinControl
 from testbed.schema import Experiment
 
@@ -51,12 +51,13 @@ def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim
     """
     circuits = context.bench.fabric.circuits
     if not plan.port:
-        host = job.hosts[plan.rank]
+        host, slot = job.places[plan.rank]
         to_next = job.ring_ports_of(host).to_next
-        return Victim(plan.rank, host, SLOT, circuits, to_next=to_next)
+        return Victim(plan.rank, host, slot, circuits, to_next=to_next)
     host = HostPort.parse(plan.port).host
-    rank = job.rank_of(host)
-    return None if rank is None else Victim(rank, host, SLOT, circuits, plan.port)
+    for rank in job.members.ranks_on(host):
+        return Victim(rank, *job.places[rank], circuits, plan.port)
+    return None
 
 
 @dataclass(eq=False)

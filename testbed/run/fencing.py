@@ -8,7 +8,7 @@ from testbed.clock import Deadline
 from testbed.control.protocol import Fence, Fenced, FenceFailed
 from testbed.errors import TestbedError
 from testbed.record.log import EventLog
-from testbed.run.running_job import SLOT
+from testbed.run.places import Place
 
 _LIMIT = 10.0
 _AGENT_LIMIT = 5.0
@@ -24,10 +24,10 @@ class Fencing:
         self.hosts: set[str] = set()
         """The hosts that are fenced."""
 
-    def apply(self, fence: Fence) -> Fenced | FenceFailed:
-        """Fence a host; return once it is verified that it can no longer take part."""
+    def apply(self, fence: Fence, slot: int) -> Fenced | FenceFailed:
+        """Fence the rank in a slot; return once it is verified that it can no longer take part."""
         try:
-            evidence = self._apply(fence, Deadline.after(_LIMIT))
+            evidence = self._apply(fence, slot, Deadline.after(_LIMIT))
         except TestbedError as error:
             reason = f"{fence.means}: {error}"
             self._log.append("note", fence.host, text=f"it is not fenced by {reason}")
@@ -38,7 +38,7 @@ class Fencing:
         )
         return Fenced(fence.host)
 
-    def _apply(self, fence: Fence, deadline: Deadline) -> str:
+    def _apply(self, fence: Fence, slot: int, deadline: Deadline) -> str:
         """Fence a host by these means; return the evidence in words."""
         host, power = fence.host, self._bench.power
         match fence.means:
@@ -53,7 +53,7 @@ class Fencing:
                 self._isolate(host, deadline)
                 return "it has no circuit"
             case "process":
-                return self._end_processes(host, deadline)
+                return self._end_processes(Place(host, slot), deadline)
 
     def _isolate(self, host: str, deadline: Deadline) -> None:
         """Take a host's circuits down; its agent ends its rank, and itself, with its connection."""
@@ -61,12 +61,13 @@ class Fencing:
         self._bench.fabric.take_down(lambda circuit: host in circuit.hosts, deadline, FENCE)
         self._bench.drop_host(host)
 
-    def _end_processes(self, host: str, deadline: Deadline) -> str:
-        """End a host's rank by its agent, or, where that is lost, by a new one that ends both."""
+    def _end_processes(self, place: Place, deadline: Deadline) -> str:
+        """End a rank by its host's agent, or, where that is lost, by a new one that ends both."""
+        host, slot = place
         self._bench.guard.fence(host, "process")
         agent = self._bench.hosts.get(host)
         if agent and not agent.link.is_over:
-            agent.end_rank(SLOT, deadline)
+            agent.end_rank(slot, deadline)
             return "its process is gone"
         self._bench.drop_host(host)
         self._bench.reap(host, deadline.within(_AGENT_LIMIT))

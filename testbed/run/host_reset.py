@@ -10,7 +10,7 @@ from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.run.context import RunContext
-from testbed.run.running_job import SLOT, RunningJob
+from testbed.run.running_job import RunningJob
 
 RANKS_LIMIT = 10.0
 _POWER_LIMIT = 15.0
@@ -27,7 +27,8 @@ def reset_hosts(context: RunContext, job: RunningJob, hosts: tuple[str, ...], bo
     in_worker("giving power back", bench.power.restore_all, Deadline.after(_POWER_LIMIT))
     for host in hosts:
         if host not in bench.hosts:
-            job.processes.pop(host, None)
+            for place in [place for place in job.processes if place.host == host]:
+                del job.processes[place]
             in_worker(f"opening {host}", partial(bench.reopen_host, host), Deadline.after(boot))
 
 
@@ -37,7 +38,7 @@ def end_ranks(context: RunContext) -> None:
 
     def end(deadline: Deadline) -> None:
         bench.drop_cut_hosts()
-        run_parallel(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
+        run_parallel(lambda host: host.end_ranks(deadline), list(bench.hosts.values()))
 
     context.inbox.in_worker("ending the ranks", end, Deadline.after(RANKS_LIMIT))
 
@@ -46,7 +47,7 @@ def end_ranks_or_agents(context: RunContext, deadline: Deadline) -> None:
     """Kill every rank; where that cannot be verified, start a new agent to do it."""
     context.bench.drop_cut_hosts()
     text = "its ranks are ended with its agent"
-    _drop_failing(context, lambda host: host.end_rank(SLOT, deadline), text)
+    _drop_failing(context, lambda host: host.end_ranks(deadline), text)
 
 
 def _drop_silent(context: RunContext, deadline: Deadline) -> None:

@@ -22,6 +22,7 @@ from testbed.clock import Deadline
 from testbed.control.controller import Observation
 from testbed.errors import LabError, TestbedError
 from testbed.events.origin import NOWHERE, Origin
+from testbed.run.places import Place
 
 _T = TypeVar("_T")
 _WORKERS = 16
@@ -50,6 +51,12 @@ class Report:
         """Return the message of a rank that the agent forwarded; empty for any other event."""
         said: Mapping[str, Any] = self.message.get("said", {})
         return said
+
+    @property
+    def place(self) -> Place | None:
+        """Return the place of the process that it is about; None where it is about the host."""
+        slot = self.message.get("slot")
+        return None if slot is None else Place(self.host, slot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,7 @@ from testbed.run.circuits import JOB, verify_links
 from testbed.run.controllers import Handlers
 from testbed.run.fencing import Fencing
 from testbed.run.job_view import job_view
+from testbed.run.places import Place
 from testbed.run.running_job import RunningJob
 
 _LOOK_LIMIT = 5.0
@@ -79,7 +80,7 @@ class JobCommands:
     def _join(self, command: protocol.Join, sender: ActiveController) -> None:
         """Form a generation, and let all controllers know who is which rank in it."""
         job, committed = self._job, command.committed
-        job.hosts = command.hosts
+        job.members.move_to(command.hosts)
         job.join(command.generation, committed, command.restore, probe=False)
         self._inbox.observe(MembershipChanged(job.name, job_view(job, committed)))
 
@@ -92,7 +93,8 @@ class JobCommands:
         self._job.tell_all({"do": "checkpoint", "before_step": command.step})
 
     def _fence(self, command: protocol.Fence, sender: ActiveController) -> None:
-        self._in_worker(sender, partial(self._fencing.apply, command))
+        slot = self._job.places[command.rank].slot
+        self._in_worker(sender, partial(self._fencing.apply, command, slot))
 
     def _probe_host(self, command: protocol.ProbeHost, sender: ActiveController) -> None:
         self._in_worker(sender, lambda: self._probe(command.host, command.limit, sender))
@@ -121,21 +123,20 @@ class JobCommands:
     def _prepare_spare(self, command: protocol.PrepareSpare, sender: ActiveController) -> None:
         job, rank, host = self._job, command.rank, command.host
         # A spare that failed at its links still has its rank.
-        if job.hosts[rank] in self._fencing.hosts:
-            job.processes.pop(job.hosts[rank], None)
-        job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
-        job.spares = tuple(spare for spare in job.spares if spare != host)
-        if host in job.processes and job.processes[host].is_ready:
+        if job.places[rank].host in self._fencing.hosts:
+            job.processes.pop(job.places[rank], None)
+        place = job.members.replace(rank, host)
+        if place in job.processes and job.processes[place].is_ready:
             sender.tell(self._observed(protocol.SpareReady(host)))
-        elif host not in job.processes:
-            self._in_worker(sender, lambda: self._start_spare(host))
+        elif place not in job.processes:
+            self._in_worker(sender, lambda: self._start_spare(place))
 
-    def _start_spare(self, host: str) -> protocol.Observation | None:
+    def _start_spare(self, place: Place) -> protocol.Observation | None:
         """Start the spare's process, which reports itself when it is ready."""
         try:
-            self._job.start_process(host, Deadline.after(_SPARE_LIMIT))
+            self._job.start_process(place, Deadline.after(_SPARE_LIMIT))
         except HostError as error:
-            return protocol.CommandFailed(str(error), spare=True, newcomer=host)
+            return protocol.CommandFailed(str(error), spare=True, newcomer=place.host)
         return None
 
     # --- circuits ---------------------------------------------------------------------------

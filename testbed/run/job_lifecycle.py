@@ -17,6 +17,7 @@ from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
+from testbed.run.places import Membership
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
@@ -80,7 +81,7 @@ class JobLifecycle:
         trial.run()
         if not last:
             reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
-            job.spares = tuple(host for host in self.hosts if host not in job.hosts)
+            job.members.restore_spares()
             # What a pause may have spoilt of the job's own measurements is measured anew, and
             # circuits that were moved are made anew.
             is_spoilt = trial.failure or trial.pause or controllers.moves_circuits
@@ -93,7 +94,7 @@ class JobLifecycle:
         if isinstance(item, Report):
             job = self._job
             with attributed(Origin(job.name if job else "")):
-                event = record(item, job.rank_of(item.host) if job else None, self._context.log)
+                event = record(item, job.rank_in(item) if job else None, self._context.log)
                 with attributed(Origin(cause=event.seq if event else None)):
                     if job:
                         job.handle(item)
@@ -116,7 +117,7 @@ class JobLifecycle:
         bench, inbox, log = self._context.bench, self._context.inbox, self._context.log
         job = RunningJob(
             *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
-            *(placement.hosts, placement.spares, placement.fabric),
+            *(Membership(placement.places, placement.spare_places), placement.fabric),
             *(placement.circuits, placement.ring_ports),
             name=placement.name,
         )

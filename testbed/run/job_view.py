@@ -22,7 +22,7 @@ def view_of(job: RunningJob) -> View:
     return View(
         now(),
         {job.name: job_view(job, job.completed)},
-        job.spares,
+        tuple(place.host for place in job.spares),
         lab.ports(),
         fences,
         job.bench.fabric.circuits,

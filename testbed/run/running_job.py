@@ -1,4 +1,4 @@
-"""The running job: the host of each rank, and the messages from and to its ranks."""
+"""The running job: the place of each rank, and the messages from and to its ranks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from testbed.jobs.contracts import Job, ProgramJob
 from testbed.run.all_hold import AllHold
 from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
+from testbed.run.places import Membership, Place
 from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.programs import Programs
 from testbed.schema import FabricKind
-
-SLOT = 0
-"""Which of a host's processes a rank is: one runs on each host."""
 
 _START_LIMIT = 30.0
 _SPARE_LIMIT = 10.0
@@ -59,26 +57,25 @@ class RankProcess:
 
 @dataclass(slots=True)
 class RunningJob:
-    """A job on the bench. `hosts` are the ranks' hosts in rank order, joined by `fabric`."""
+    """A job on the bench. Its `members` are joined by `fabric`."""
 
     bench: Bench
     inbox: Inbox
     job: Job
     seed: int
     heartbeat: float
-    hosts: tuple[str, ...]
-    spares: tuple[str, ...]
+    members: Membership
     fabric: FabricKind = "circuit"
     circuits: Matching = frozenset()
     """Those that it begins with; none on a packet switch."""
     ring_ports: Mapping[str, RingPorts] = field(default_factory=dict)
     """By host, the ports to its neighbours in the ring of ranks, if not its first and its last."""
     generation: int = 0
-    processes: dict[str, RankProcess] = field(default_factory=dict)
+    processes: dict[Place, RankProcess] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By rank, its last report, once the job has ended."""
-    failed: dict[str, str] = field(default_factory=dict)
-    """By host, why the process that was started there last cannot take part."""
+    failed: dict[Place, str] = field(default_factory=dict)
+    """By place, why the process that was started there last cannot take part."""
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
     probes: list[Mapping[str, Any]] = field(default_factory=list)
@@ -92,8 +89,6 @@ class RunningJob:
     name: str = "main"
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
-    _ranks: tuple[tuple[str, ...], dict[str, int]] = ((), {})
-    """The ranks of these hosts; `hosts` may have changed since."""
 
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""
@@ -103,33 +98,34 @@ class RunningJob:
 
     def start(self, deadline: Deadline) -> None:
         """Start a process for every rank and wait until all are ready to join."""
-        for host in self.hosts:
-            self.start_one(host, deadline)
-        self.await_ready(self.hosts, deadline)
+        for place in self.places:
+            self.start_one(place, deadline)
+        self.await_ready(self.places, deadline)
 
-    def start_one(self, host: str, deadline: Deadline) -> None:
+    def start_one(self, place: Place, deadline: Deadline) -> None:
         """Start a process as `start_process` does, in a worker that can be interrupted."""
-        start = partial(self.start_process, host)
-        self.inbox.in_worker(f"starting a rank on {host}", start, deadline)
+        start = partial(self.start_process, place)
+        self.inbox.in_worker(f"starting a rank on {place.host}", start, deadline)
 
-    def end_one(self, host: str, deadline: Deadline) -> None:
-        """End the process on a host, in a worker, and verify that it is gone."""
-        end = partial(self.bench.hosts[host].end_rank, SLOT)
-        self.inbox.in_worker(f"ending the rank on {host}", end, deadline)
-        self.processes.pop(host, None)
+    def end_one(self, place: Place, deadline: Deadline) -> None:
+        """End the process in a place, in a worker, and verify that it is gone."""
+        end = partial(self.bench.hosts[place.host].end_rank, place.slot)
+        self.inbox.in_worker(f"ending the rank on {place.host}", end, deadline)
+        self.processes.pop(place, None)
 
-    def start_process(self, host: str, deadline: Deadline) -> None:
-        """Start a process on a host and configure it; it reports `ready` later."""
+    def start_process(self, place: Place, deadline: Deadline) -> None:
+        """Start a process in a place and configure it; it reports `ready` later."""
+        host, rank = place.host, self.members.rank_of(place)
         bench_host = self.bench.hosts[host]
-        self.failed.pop(host, None)
+        self.failed.pop(place, None)
         self.bench.guard.host(host)
-        bench_host.start_rank(SLOT, deadline)
-        self.processes[host] = RankProcess()
+        bench_host.start_rank(place.slot, deadline)
+        self.processes[place] = RankProcess()
         ports = self.ring_ports_of(host)
         message = {
             "do": "configure",
-            "job": self._for_rank(self.rank_of(host)),
-            "rank": self.rank_of(host),
+            "job": self._for_rank(rank),
+            "rank": rank,
             "ranks": self.job.ranks,
             "token": self.bench.token,
             "seed": self.seed,
@@ -138,7 +134,7 @@ class RunningJob:
             "to_next": self._port(host, ports.to_next),
             "from_previous": self._port(host, ports.from_previous),
         }
-        bench_host.send_to_rank(SLOT, message, grace=_GRACE)
+        bench_host.send_to_rank(place.slot, message, grace=_GRACE)
 
     def ring_ports_of(self, host: str) -> RingPorts:
         """Return the ports of a host to the neighbours that it has, or would have, as a rank."""
@@ -159,10 +155,10 @@ class RunningJob:
         """Order every rank to form a generation and continue after `committed` steps."""
         self.generation = generation
         members = [
-            {"rank": rank, "host": host, **self.processes[host].listens_at()}
-            for rank, host in enumerate(self.hosts)
+            {"rank": rank, "host": place.host, **self.processes[place].listens_at()}
+            for rank, place in enumerate(self.places)
         ]
-        for rank in range(len(self.hosts)):
+        for rank in range(len(self.places)):
             message = {
                 "do": "join",
                 "generation": generation,
@@ -184,7 +180,7 @@ class RunningJob:
         """
 
         def are_there() -> bool:
-            return len(self.probes) == len(self.hosts)
+            return len(self.probes) == len(self.places)
 
         self.inbox.wait(lambda: are_there() or bool(self.failure), deadline)
         if not self.inbox.wait(are_there, deadline.within(_LATE_PROBE)):
@@ -199,23 +195,41 @@ class RunningJob:
         """Order every rank to use a schedule once all have received it; choices are numbered."""
         self.tell_all({"do": "choose", "number": number, "schedule": to_json(schedule)})
 
-    def rank_of(self, host: str) -> int | None:
-        """Return the rank that runs on a host, or None for a spare."""
-        if self._ranks[0] is not self.hosts:
-            self._ranks = self.hosts, {name: rank for rank, name in enumerate(self.hosts)}
-        return self._ranks[1].get(host)
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Return the places of the ranks, in rank order."""
+        return self.members.places
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the ranks, in rank order."""
+        return self.members.hosts
+
+    @property
+    def spares(self) -> tuple[Place, ...]:
+        """Return the places of the spares."""
+        return self.members.spares
+
+    def rank_in(self, report: Report) -> int | None:
+        """Return the rank that a report is about: of its process, or the only one on its host."""
+        if report.place is not None:
+            return self.members.rank_of(report.place)
+        here = self.members.ranks_on(report.host)
+        return here[0] if len(here) == 1 else None
 
     def handle(self, report: Report) -> None:
         """Record the progress that a rank or its agent reports."""
-        event, host = report.message["event"], report.host
+        event, place = report.message["event"], report.place
+        if place is None:
+            return
         if event == "exit":
-            self.processes.pop(host, None)
-            self.failed.setdefault(host, f"it ended with code {report.message['code']}")
-        elif event == "rank" and host in self.processes:
-            self._handle_rank(self.processes[host], host, report.said)
+            self.processes.pop(place, None)
+            self.failed.setdefault(place, f"it ended with code {report.message['code']}")
+        elif event == "rank" and place in self.processes:
+            self._handle_rank(self.processes[place], place, report.said)
 
-    def _handle_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
-        rank = self.rank_of(host)
+    def _handle_rank(self, process: RankProcess, place: Place, said: Mapping[str, Any]) -> None:
+        rank, host = self.members.rank_of(place), place.host
         match said["event"]:
             case "ready":
                 process.address, process.port = said["address"], said["port"]
@@ -233,7 +247,7 @@ class RunningJob:
             case "done" if rank is not None:
                 self.done[rank] = said
             case "failed":
-                self.failed[host] = said["why"]
+                self.failed[place] = said["why"]
             case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
             case "circuits" if self.requests and rank is not None:
@@ -256,30 +270,31 @@ class RunningJob:
 
     def tell(self, rank: int, message: Mapping[str, Any]) -> None:
         """Send a message to a rank."""
-        self.bench.hosts[self.hosts[rank]].send_to_rank(SLOT, message)
+        host, slot = self.places[rank]
+        self.bench.hosts[host].send_to_rank(slot, message)
 
     def tell_all(self, message: Mapping[str, Any]) -> None:
         """Send a message to every rank."""
-        for rank in range(len(self.hosts)):
+        for rank in range(len(self.places)):
             self.tell(rank, message)
 
     @property
     def completed(self) -> int:
         """Return the number of steps that every rank has committed."""
-        return min(map(self._committed, self.hosts))
+        return min(map(self._committed, self.places))
 
     def has_completed(self, step: int) -> Callable[[], bool]:
         """Return what tells, as often as it is asked, whether all ranks have committed so many."""
-        return AllHold(lambda: self.hosts, lambda host: self._committed(host) >= step)
+        return AllHold(lambda: self.places, lambda place: self._committed(place) >= step)
 
-    def _committed(self, host: str) -> int:
-        process = self.processes.get(host)
+    def _committed(self, place: Place) -> int:
+        process = self.processes.get(place)
         return (process.committed or 0) if process else 0
 
     @property
     def has_ended(self) -> bool:
         """Return whether every rank has reached the end of the job."""
-        return len(self.done) == len(self.hosts)
+        return len(self.done) == len(self.places)
 
     @property
     def state_bytes(self) -> int:
@@ -287,43 +302,43 @@ class RunningJob:
         return max((process.state_bytes for process in self.processes.values()), default=0)
 
     def time_spare_start(self) -> float:
-        """Measure how long a process takes to start on the first spare host, in seconds."""
-        host, began = self.spares[0], now()
-        self.start_one(host, Deadline.after(_START_LIMIT))
-        self.await_ready((host,), Deadline.after(_START_LIMIT))
+        """Measure how long a process takes to start in the first spare's place, in seconds."""
+        place, began = self.spares[0], now()
+        self.start_one(place, Deadline.after(_START_LIMIT))
+        self.await_ready((place,), Deadline.after(_START_LIMIT))
         seconds = now() - began
-        self.end_one(host, Deadline.after(_SPARE_LIMIT))
+        self.end_one(place, Deadline.after(_SPARE_LIMIT))
         return seconds
 
     def prepare_spares(self, *, warm: bool) -> None:
-        """Keep a waiting process on the first spare host if `warm`, and on no other spare."""
+        """Keep a waiting process in the first spare's place if `warm`, and in no other's."""
         wanted = self.spares[:1] if warm else ()
-        for host in self.spares:
-            if host in wanted and host not in self.processes:
-                self.start_one(host, Deadline.after(_SPARE_LIMIT))
-            elif host not in wanted and host in self.processes:
-                self.end_one(host, Deadline.after(_SPARE_LIMIT))
+        for place in self.spares:
+            if place in wanted and place not in self.processes:
+                self.start_one(place, Deadline.after(_SPARE_LIMIT))
+            elif place not in wanted and place in self.processes:
+                self.end_one(place, Deadline.after(_SPARE_LIMIT))
         self.await_ready(wanted, Deadline.after(_SPARE_LIMIT))
 
-    def await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
-        """Wait until the processes on some hosts are ready; raise HostError if one fails."""
+    def await_ready(self, places: tuple[Place, ...], deadline: Deadline) -> None:
+        """Wait until the processes in some places are ready; raise HostError if one fails."""
 
-        def is_ready(host: str) -> bool:
-            process = self.processes.get(host)
+        def is_ready(place: Place) -> bool:
+            process = self.processes.get(place)
             return process is not None and process.is_ready
 
-        are_ready = AllHold(lambda: hosts, is_ready)
+        are_ready = AllHold(lambda: places, is_ready)
 
         def settled() -> bool:
-            has_failed = bool(self.failed) and any(host in self.failed for host in hosts)
+            has_failed = bool(self.failed) and any(place in self.failed for place in places)
             return has_failed or are_ready()
 
         self.inbox.wait(settled, deadline.within(_START_LIMIT))
-        late = [host for host in hosts if not is_ready(host)]
-        for host in sorted(late, key=lambda host: host not in self.failed):
-            why = self.failed.get(host, "it did not report in time")
+        late = [place for place in places if not is_ready(place)]
+        for place in sorted(late, key=lambda place: place not in self.failed):
+            why = self.failed.get(place, "it did not report in time")
             hint = "see logs/ in the run directory"
-            raise HostError(host, f"its rank is not ready: {why}", hint=hint)
+            raise HostError(place.host, f"its rank is not ready: {why}", hint=hint)
 
     def _port(self, host: str, name: str) -> dict[str, str]:
         port = self.bench.hosts[host].spec.ports[name]

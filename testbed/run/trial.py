@@ -180,7 +180,7 @@ class Trial:
             self.controllers.handle(item)
 
     def _handle_report(self, report: Report) -> None:
-        rank = self.job.rank_of(report.host)
+        rank = self.job.rank_in(report)
         with attributed(Origin(self.job.name)):
             event = record(report, rank, self._log)
             with attributed(Origin(cause=event.seq if event else None)):
@@ -200,7 +200,8 @@ class Trial:
             self._injection.look_for_receipt(report, event, self._clocks)
         if seen is not None:
             self.controllers.observe(JobObserved(self.job.name, seen))
-        if isinstance(seen, AgentLost) and rank is not None and not self.controllers.recovers:
+        is_lost = isinstance(seen, AgentLost) and report.host in self.job.hosts
+        if is_lost and not self.controllers.recovers:
             self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"
 
     def _measure_clocks(self) -> None:

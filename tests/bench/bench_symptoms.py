@@ -38,6 +38,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.agent_reports import observation, record
 from testbed.run.inbox import Inbox, Report
+from testbed.run.places import Membership, Place
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RankProcess, RunningJob
 from testbed.run.step_pace import StepPace
@@ -83,16 +84,18 @@ class Orchestrator:
     def __init__(self, bench: Bench, inbox: Inbox, log: EventLog, ranks: int) -> None:
         hosts = tuple(f"h{rank}" for rank in range(ranks))
         train = Train(TrainOptions(ranks=ranks, spares=1))
-        self.job = RunningJob(bench, inbox, train, 7, 0.2, hosts, (f"h{ranks}",), generation=1)
-        for host in hosts:
-            self.job.processes[host] = RankProcess(port=1)
+        places, spare = tuple(map(Place, hosts)), Place(f"h{ranks}")
+        self.job = RunningJob(
+            bench, inbox, train, 7, 0.2, Membership(places, (spare,)), generation=1
+        )
+        self.job.processes |= {place: RankProcess(port=1) for place in places}
         self._pace, self._log = StepPace(ranks), log
         for host in hosts:
             bench.clocks.known.add(log.append("clock.offset", host, ahead=log.started, bound=1e-4))
         self._responses = ResponseTracker(ranks, bench.clocks.known)
         lab = bench.lab
         fences = {host: lab.fences(host) for host in lab.hosts}
-        situation = protocol.Situation(hosts, self.job.spares, lab.ports(), 1, fences)
+        situation = protocol.Situation(hosts, (spare.host,), lab.ports(), 1, fences)
         self._policy = Splice(SpliceOptions())
         self._begun = self._state = self._policy.begin(situation)
         self.since_sent: list[float] = []
@@ -102,7 +105,7 @@ class Orchestrator:
     def handle(self, item: Any) -> None:
         """Do what `Trial` does with a report of an agent."""
         assert isinstance(item, Report)
-        rank = self.job.rank_of(item.host)
+        rank = self.job.rank_in(item)
         with attributed(Origin(self.job.name)):
             event = record(item, rank, self._log)
             assert event is not None and rank is not None
@@ -126,7 +129,7 @@ class Orchestrator:
         self.since_sent.append(at - symptom.message["mono"])
         self.since_received.append(at - symptom.received)
         self._state = self._begun
-        self.job.processes[symptom.host] = RankProcess(port=1)
+        self.job.processes[Place(symptom.host)] = RankProcess(port=1)
 
 
 def large_lab(path: Path, hosts: int) -> Lab:

@@ -189,8 +189,10 @@ class Agent:
         return {}
 
     def do_end(self, request: Message) -> dict[str, Any]:
-        """Kill a rank and verify that it is gone, also if it never ran here."""
-        return {"gone": self._ranks.end(request["slot"])}
+        """Kill the rank in a slot, or all without one; verify it, also if none ever ran here."""
+        if "slot" in request:
+            return {"gone": self._ranks.end(request["slot"])}
+        return {"gone": not self._ranks.end_all()}
 
     def do_bye(self, request: Message) -> dict[str, Any]:
         """Undo all changes and exit."""

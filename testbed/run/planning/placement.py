@@ -10,6 +10,7 @@ from testbed.fabric.circuits import HostPort, Matching
 from testbed.fabric.topologies import RING, name_of
 from testbed.jobs.contracts import FabricDependentJob, Job
 from testbed.plugins import kind, nearest
+from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
@@ -18,13 +19,13 @@ _OR_ELSE = ", or use a lab with a circuit switch"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The hosts of a job: those of ranks in rank order, then the spares, and their circuits."""
+    """The places of a job: those of ranks in rank order, then the spares, and their circuits."""
 
     name: str
     job: Job
     kind: str
-    hosts: tuple[str, ...]
-    spares: tuple[str, ...]
+    places: tuple[Place, ...]
+    spare_places: tuple[Place, ...]
     circuits: Matching
     fabric: FabricKind = "circuit"
     asked: tuple[Matching, ...] = ()
@@ -41,9 +42,19 @@ class Placement:
         )
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the ranks, in rank order."""
+        return tuple(place.host for place in self.places)
+
+    @property
+    def spares(self) -> tuple[str, ...]:
+        """Return the hosts of the spares."""
+        return tuple(place.host for place in self.spare_places)
+
+    @property
     def used(self) -> tuple[str, ...]:
-        """Return the hosts of ranks and spares."""
-        return (*self.hosts, *self.spares)
+        """Return the hosts of ranks and spares, each once."""
+        return tuple(dict.fromkeys((*self.hosts, *self.spares)))
 
 
 def place(experiment: Experiment, lab: Lab) -> Placement:
@@ -64,7 +75,8 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1))
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
-    ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
+    places = Slots().take(hosts)
+    ranks, spares = places[: job.ranks], places[job.ranks :]
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)

@@ -12,6 +12,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
+from testbed.run.places import Membership, Place
 from testbed.run.planning.planner import make_plan
 from testbed.run.running_job import RunningJob
 from testbed.schema import load_experiment, load_lab
@@ -122,4 +123,5 @@ def bench(tmp_path, inbox, log):
 def job(bench, inbox):
     """Two ranks on h0 and h1, and a spare."""
     train = Train(TrainOptions(ranks=2, spares=1))
-    return RunningJob(bench, inbox, train, 7, 0.2, ("h0", "h1"), ("h2",))
+    members = Membership((Place("h0"), Place("h1")), (Place("h2"),))
+    return RunningJob(bench, inbox, train, 7, 0.2, members)

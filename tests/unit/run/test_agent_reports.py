@@ -114,10 +114,10 @@ def test_every_report_becomes_an_event_of_a_known_kind():
         (Report("h1", {"event": "carrier", "port": "p0", "up": True}, 0.0), None),
         (Report("h1", {"event": "lost", "reason": ""}, 0.0), AgentLost("h1")),
         (Report("h2", {"event": "lost", "reason": ""}, 0.0), AgentLost("h2")),
-        (Report("h1", {"event": "exit", "code": -9}, 0.0), RankEnded(1, -9)),
-        (Report("h2", {"event": "exit", "code": -9}, 0.0), None),
-        (Report("h1", {"event": "heartbeat-missed"}, 0.0), HeartbeatMissed(1)),
-        (Report("h2", {"event": "heartbeat-missed"}, 0.0), None),
+        (Report("h1", {"event": "exit", "slot": 0, "code": -9}, 0.0), RankEnded(1, -9)),
+        (Report("h2", {"event": "exit", "slot": 0, "code": -9}, 0.0), None),
+        (Report("h1", {"event": "heartbeat-missed", "slot": 0}, 0.0), HeartbeatMissed(1)),
+        (Report("h2", {"event": "heartbeat-missed", "slot": 0}, 0.0), None),
         (of_rank(WORDS["ready"][1]), SpareReady("h1")),
         (of_rank(WORDS["ready"][1], "h2"), None),
         (of_rank(WORDS["left"][1]), RankLeft(1, 7)),
@@ -146,7 +146,7 @@ def test_a_policy_gets_only_reports_about_its_job(job, report, seen):
 
 
 def test_a_report_is_attributed_to_the_present_rank_of_its_host(job):
-    exit_of_h2 = Report("h2", {"event": "exit", "code": 1}, 0.0)
-    job.hosts, job.spares = ("h2", "h1"), ()
+    exit_of_h2 = Report("h2", {"event": "exit", "slot": 0, "code": 1}, 0.0)
+    job.members.replace(0, "h2")
     assert observation(exit_of_h2, job) == RankEnded(0, 1)
-    assert observation(Report("h0", {"event": "exit", "code": 1}, 0.0), job) is None
+    assert observation(Report("h0", {"event": "exit", "slot": 0, "code": 1}, 0.0), job) is None

@@ -11,6 +11,7 @@ from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Report
+from testbed.run.places import Place
 from testbed.run.planning.placement import place
 from testbed.schema import load_experiment, load_lab
 
@@ -58,7 +59,7 @@ def test_an_impossible_circuit_request_fails_the_job(job, log):
     job.requests = CircuitRequests(job.bench, log, (frozenset(),), job.tell)
     job.inbox.handler = job.handle
     for host in ("h0", "h1"):
-        job.processes[host] = object()
+        job.processes[Place(host)] = object()
         report = Report(host, {"event": "rank", "slot": 0, "said": asks(1, [0, 1], 0)}, 0.0)
         job.inbox.listen(report.host, report.message, report.received)
     assert job.inbox.wait(lambda: bool(job.failure), Deadline.after(10))

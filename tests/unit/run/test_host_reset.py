@@ -7,10 +7,12 @@ from testbed.jobs.training import Train
 from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.host_reset import end_ranks_or_agents, reset_hosts
+from testbed.run.places import Membership, Place
 from testbed.run.running_job import RankProcess, RunningJob
 from tests.unit.run.killed_run import KilledRun, end, soon
 
 HOSTS = ("h0", "h1")
+PLACES = tuple(map(Place, HOSTS))
 
 
 @pytest.fixture
@@ -40,13 +42,13 @@ def given_up(run):
 
 
 def test_a_host_that_does_not_answer_after_a_trial_is_logged_and_reopened(run, context):
-    job = RunningJob(run.bench, run.inbox, Train(TrainOptions(ranks=2)), 7, 0.2, HOSTS, ())
-    job.processes |= {host: RankProcess(port=1) for host in HOSTS}
+    job = RunningJob(run.bench, run.inbox, Train(TrainOptions(ranks=2)), 7, 0.2, Membership(PLACES))
+    job.processes |= {place: RankProcess(port=1) for place in PLACES}
     reset_hosts(context, job, HOSTS, 10.0)
     ((host, text),) = given_up(run)
     assert host == "h1"
     assert text.startswith("its agent is given up after the trial: h1: ")
-    assert set(job.processes) == {"h0"}, "no process of a dead agent is counted on"
+    assert set(job.processes) == {Place("h0")}, "no process of a dead agent is counted on"
     agents = {host: run.bench.hosts[host].facts["pid"] for host in HOSTS}
     assert agents["h0"] == run.agents["h0"] and agents["h1"] != run.agents["h1"]
 

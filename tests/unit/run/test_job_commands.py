@@ -29,10 +29,12 @@ from testbed.jobs.training import Train
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
+from testbed.run.places import Place
 from testbed.run.running_job import RankProcess
 from tests.unit.run.policies_at_work import of_job, policy_at_work
 
 NOTHING = frozenset()
+H0, H2 = Place("h0"), Place("h2")
 DECIDED = Decide("h0 is gone", "h0", "h2")
 
 
@@ -112,20 +114,20 @@ def test_circuits_that_cannot_be_made_fail_with_the_number_of_their_command(repa
 
 
 def test_preparing_a_warm_spare_reports_it_ready_at_once(repair, job):
-    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
+    job.processes |= {H0: RankProcess(port=1), H2: RankProcess(port=2)}
     repair.do(Fence(0, "h0", "network"))
     assert repair.outcome() == Fenced("h0")
     repair.do(PrepareSpare(0, "h2"))
-    assert (job.hosts, job.spares) == (("h2", "h1"), ())
-    assert "h0" not in job.processes
+    assert (job.places, job.spares) == ((H2, Place("h1")), ())
+    assert H0 not in job.processes
     assert repair.outcome() == SpareReady("h2")
 
 
 def test_the_process_of_a_failed_spare_stays_registered(repair, job):
     """Nobody has ended it; a second one on its host would be refused."""
-    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
+    job.processes |= {H0: RankProcess(port=1), H2: RankProcess(port=2)}
     repair.do(PrepareSpare(0, "h2"))
-    assert set(job.processes) == {"h0", "h2"}
+    assert set(job.processes) == {H0, H2}
 
 
 class Told:
@@ -154,7 +156,7 @@ def test_a_job_without_checkpoints_cannot_be_ordered_to_write_one(repair):
 
 
 def test_an_exception_in_a_worker_fails_the_recovery(repair):
-    repair.do(Fence(9, "h9", "process"))
+    repair.do(Fence(0, "h9", "process"))
     assert repair.outcome() == CommandFailed("KeyError: 'h9'")
 
 

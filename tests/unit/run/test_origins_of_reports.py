@@ -12,6 +12,7 @@ from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.job_lifecycle import JobLifecycle
+from testbed.run.places import Membership, Place
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RankProcess, RunningJob
 from testbed.run.trial import Trial
@@ -20,6 +21,7 @@ from tests.unit.run.conftest import EXPERIMENT
 from tests.unit.run.lab_at_far_ends import HOSTS, LabAtFarEnds, soon
 
 RANKS = HOSTS[:2]
+PLACES = tuple(map(Place, RANKS))
 
 
 def between_trials(experiment, job, context):
@@ -46,8 +48,9 @@ def job(request, lab, inbox, tmp_path):
     """A job of two ranks that may ask for no circuits at all; its reports are handled."""
     bench, log = lab.bench((), ())
     lease = lab.make_ready(bench)
-    job = RunningJob(bench, inbox, Train(TrainOptions(ranks=2, spares=1)), 7, 0.2, RANKS, ("h2",))
-    job.processes |= {host: RankProcess(port=1) for host in RANKS}
+    train = Train(TrainOptions(ranks=2, spares=1))
+    job = RunningJob(bench, inbox, train, 7, 0.2, Membership(PLACES, (Place("h2"),)))
+    job.processes |= {place: RankProcess(port=1) for place in PLACES}
     job.requests = CircuitRequests(bench, log, (frozenset(),), lambda rank, message: None)
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
     experiment = load_experiment(tmp_path / "experiment.yaml")

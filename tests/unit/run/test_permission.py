@@ -26,6 +26,7 @@ from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
+from testbed.run.places import Membership, Place
 from testbed.run.running_job import RankProcess, RunningJob
 from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 from tests.unit.run.policies_at_work import of_job, policy_at_work
@@ -45,10 +46,10 @@ def lab(tmp_path, monkeypatch):
     lab = LabAtFarEnds(tmp_path, monkeypatch)
     end_processes = Fencing._end_processes
 
-    def end_processes_soon(fencing, host, deadline):
+    def end_processes_soon(fencing, place, deadline):
         """Wait a short time for an agent that is mute; one that answers has the whole limit."""
-        limit = 0.3 if lab.ends[host].is_mute else deadline.left
-        return end_processes(fencing, host, deadline.within(limit))
+        limit = 0.3 if lab.ends[place.host].is_mute else deadline.left
+        return end_processes(fencing, place, deadline.within(limit))
 
     monkeypatch.setattr(Fencing, "_end_processes", end_processes_soon)
     yield lab
@@ -64,9 +65,11 @@ class Course:
         self.lease = lab.make_ready(self.bench)
         self.inbox = Inbox()
         train = Train(TrainOptions(ranks=3, spares=2))
-        self.job = RunningJob(self.bench, self.inbox, train, 7, 0.2, HOSTS[:3], HOSTS[3:])
+        places = tuple(map(Place, HOSTS))
+        members = Membership(places[:3], places[3:])
+        self.job = RunningJob(self.bench, self.inbox, train, 7, 0.2, members)
         self.job.generation = 1
-        self.job.processes = {host: RankProcess("127.0.0.1", 1) for host in HOSTS}
+        self.job.processes = {place: RankProcess("127.0.0.1", 1) for place in places}
         policy = Splice(SpliceOptions(probe=PROBE))
         self.executor = policy_at_work(policy, self.job, log)
         self.inbox.handler = self.executor.handle

@@ -12,6 +12,7 @@ from testbed.jobs.program_descriptors import CommandOptions, Pattern
 from testbed.jobs.programs import Command
 from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
+from testbed.run.places import Membership, Place
 from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.planning.program_commands import refuse_a_twin
 from testbed.run.planning.steps import StartJob
@@ -79,22 +80,24 @@ def test_a_program_that_needs_no_hardware_is_accepted_on_a_twin(desk):
 # --- running -------------------------------------------------------------------------------
 
 
+PLACES = Place("h0"), Place("h1")
+
+
 @pytest.fixture
 def running(bench, inbox):
     """Two ranks, each with a program that prints its rate."""
     metrics = {"rate": Pattern("rate (.*)", "Mbit/s", "higher")}
     job = Command(CommandOptions(2, ("run", "me"), metrics))
-    return RunningJob(bench, inbox, job, 7, 0.2, ("h0", "h1"), ())
+    return RunningJob(bench, inbox, job, 7, 0.2, Membership(PLACES))
 
 
 def say(job, host, event, **fields):
-    job.handle(
-        Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0)
-    )
+    said = {"event": event, "mono": 1.0, **fields}
+    job.handle(Report(host, {"event": "rank", "slot": 0, "said": said}, 0.0))
 
 
 def end(job, host, **fields):
-    job.processes[host] = job.processes.get(host) or process()
+    job.processes[Place(host)] = job.processes.get(Place(host)) or process()
     say(job, host, "program.end", **{"code": 0, "left": 0, "left_out": 0} | fields)
 
 
@@ -105,7 +108,7 @@ def process():
 
 
 def output(job, host, text, stream="stdout"):
-    job.processes[host] = job.processes.get(host) or process()
+    job.processes[Place(host)] = job.processes.get(Place(host)) or process()
     say(job, host, "output", stream=stream, text=text)
 
 
@@ -134,7 +137,7 @@ def test_a_rank_is_told_where_each_of_its_circuits_leads(bench, inbox):
     job, ports = Command(CommandOptions(2, ("run",))), RingPorts("p1", "p1")
     lit = frozenset({Circuit.parse("h0.p1", "h1.p1")})
     ring = {"circuits": lit, "ring_ports": dict.fromkeys(("h0", "h1"), ports)}
-    running = RunningJob(bench, inbox, job, 7, 0.2, ("h0", "h1"), (), **ring)
+    running = RunningJob(bench, inbox, job, 7, 0.2, Membership(PLACES), **ring)
     place = running._for_rank(0)["options"]["environment"]
     assert json.loads(place["TESTBED_LINKS"]) == [
         {"rank": 1, "interface": "eth2", "local": "10.0.0.2", "peer": "10.0.0.4"}
@@ -184,7 +187,7 @@ def test_a_failed_program_is_reported_with_its_last_line_of_stderr(running, how,
 
 
 def test_a_missing_program_fails_the_job(running):
-    running.processes["h0"] = process()
+    running.processes[Place("h0")] = process()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
     assert running.programs.failure == (
         "the program 'run' on h0 could not be started: No such file or directory"
@@ -192,7 +195,7 @@ def test_a_missing_program_fails_the_job(running):
 
 
 def test_a_program_whose_rank_was_lost_fails_the_job(running):
-    running.processes["h0"] = process()
+    running.processes[Place("h0")] = process()
     say(running, "h0", "program.end", pid=5, left_out=0)
     assert "was lost" in running.programs.failure
 

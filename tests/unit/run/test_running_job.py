@@ -5,6 +5,7 @@ import pytest
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, LabError
 from testbed.run.inbox import Report
+from testbed.run.places import Place
 from testbed.run.running_job import RankProcess
 
 READY = {"event": "ready", "address": "10.0.0.1", "port": 4242, "state_bytes": 1000}
@@ -22,8 +23,8 @@ def ends(host, code=1):
 def seated(job):
     """A job whose processes were started and have said nothing yet."""
     job.inbox.handler = job.handle
-    for host in (*job.hosts, *job.spares):
-        job.processes[host] = RankProcess()
+    for place in (*job.places, *job.spares):
+        job.processes[place] = RankProcess()
     return job
 
 
@@ -34,9 +35,9 @@ def tell(job, *reports):
 
 def test_a_rank_process_counts_as_ready_once_it_reports_its_address(seated):
     tell(seated, says("h2", **READY))
-    seated.await_ready(("h2",), Deadline.after(10))
-    assert seated.processes["h2"].is_ready
-    assert not seated.processes["h0"].is_ready
+    seated.await_ready((Place("h2"),), Deadline.after(10))
+    assert seated.processes[Place("h2")].is_ready
+    assert not seated.processes[Place("h0")].is_ready
     assert seated.state_bytes == 1000
 
 
@@ -44,7 +45,7 @@ def test_a_process_that_reports_a_start_failure_is_not_waited_for(seated):
     tell(seated, says("h2", event="failed", why="MemoryError: 3 GiB"), ends("h2"))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: MemoryError: 3 GiB; see logs/"):
-        seated.await_ready(("h2",), Deadline.after(30))
+        seated.await_ready((Place("h2"),), Deadline.after(30))
     assert now() - began < 20
 
 
@@ -52,19 +53,19 @@ def test_a_process_that_ends_without_a_report_is_not_waited_for(seated):
     tell(seated, ends("h2", -11))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: it ended with code -11"):
-        seated.await_ready(("h2",), Deadline.after(30))
+        seated.await_ready((Place("h2"),), Deadline.after(30))
     assert now() - began < 20
 
 
 def test_a_silent_process_is_named_at_the_deadline(seated):
     with pytest.raises(HostError, match="h2: its rank is not ready: it did not report in time"):
-        seated.await_ready(("h2",), Deadline.after(0.02))
+        seated.await_ready((Place("h2"),), Deadline.after(0.02))
 
 
 def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
     seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
-    seated.hosts, seated.spares = ("h2", "h1"), ()
+    seated.members.replace(0, "h2")
     seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
 
@@ -117,13 +118,13 @@ def test_an_ended_rank_counts_as_having_completed_no_step(seated):
 def test_a_spare_does_not_count_in_the_progress_of_the_job(seated):
     for host in seated.hosts:
         seated.handle(says(host, event="step", step=4, generation=1))
-    assert seated.processes["h2"].committed is None
+    assert seated.processes[Place("h2")].committed is None
     assert seated.completed == 5
 
 
 def test_a_rank_that_left_has_reached_the_step_it_reports(seated):
     seated.handle(says("h0", event="left", committed=7, generation=1))
-    assert seated.processes["h0"].committed == 7
+    assert seated.processes[Place("h0")].committed == 7
 
 
 def test_the_job_has_ended_when_every_rank_reports_it(seated):
