@@ -190,6 +190,11 @@ def registered(group: str, of: type[_T]) -> Mapping[str, _T]:
     return _Registered(_points(group, tuple(sys.path)), of)
 
 
+def named(group: str) -> Mapping[str, str]:
+    """Return what the entry points of a group name, as text by their own names; load nothing."""
+    return {name: point.value for name, point in _points(group, tuple(sys.path)).items()}
+
+
 @cache
 def _points(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by name, sorted."""

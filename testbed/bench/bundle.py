@@ -1,6 +1,8 @@
 """Pack the Python sources that run on hosts into one archive in memory.
 
-The same sources give the same bytes, so its digest names the code that ran on the hosts.
+The same sources give the same bytes, so its digest names the code that ran on the hosts. A package
+whose jobs have a half of their own there registers it under `testbed.onhost`: the name of the entry
+point is its name on the hosts, and its value the package here.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import chain
+
+from testbed.errors import TestbedError
+from testbed.plugins import named
 
 _MAIN = b"import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
 
@@ -35,20 +40,38 @@ sys.exit(main(fd))
 """
 
 
-PACKAGES = {"onhost": "testbed.onhost"}
-"""The packages that travel: their names on the host, and the packages here that they come from."""
+OWN = "onhost"
+"""The name on the host of the testbed's own package that travels."""
 
 
 @cache
 def bundle() -> bytes:
-    """Return the archive: `__main__.py` runs a rank, `onhost.agent.server` the agent."""
+    """Return the archive: `__main__.py` runs a rank, `onhost.agent.server` the agent.
+
+    Raise TestbedError for the half of a plug-in that cannot travel.
+    """
     buffer = io.BytesIO()
-    every = (_sources(files(package), name) for name, package in PACKAGES.items())
+    packages = [(OWN, files("testbed.onhost")), *_of_plugins()]
+    every = (_sources(folder, name) for name, folder in packages)
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, source in chain([("__main__.py", _MAIN)], *every):
             # The date of a ZipInfo is the epoch of the format, whenever the file was changed.
             archive.writestr(zipfile.ZipInfo(path), source, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
+
+
+def _of_plugins() -> Iterator[tuple[str, Traversable]]:
+    """Yield the packages that plug-ins send along, by their names on the host."""
+    for name, package in named("onhost").items():
+        try:
+            if name == OWN or not name.isidentifier():
+                raise ImportError(f"{name!r} cannot be its name there")
+            yield name, files(package)
+        except ImportError as error:
+            raise TestbedError(
+                f"{package}, which is registered in testbed.onhost, cannot travel: {error}",
+                hint="reinstall or uninstall the package that registers it",
+            ) from error
 
 
 def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

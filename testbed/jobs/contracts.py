@@ -31,6 +31,9 @@ class Job(Protocol):
     def for_rank(self) -> Mapping[str, Any]:
         """Return the configuration of a rank: `kind`, the name of its program, and `options`.
 
+        The program is a module of `testbed.onhost.jobs`, or, with a dot in its name, one of a
+        package that is registered under `testbed.onhost`.
+
         With `checkpoint`, a mapping of `every` and `keep`, its state is written to disk, too.
         """
 

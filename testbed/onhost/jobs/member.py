@@ -32,7 +32,10 @@ DISK = "disk"
 
 
 class Job(Protocol):
-    """The interface of jobs on hosts; module `<kind>` of this package has its own class `Job`."""
+    """The interface of jobs on hosts; module `<kind>` of this package has its own class `Job`.
+
+    A kind with a dot is a module of a package that was sent along, as `acme_onhost.pi`.
+    """
 
     state: State
     loss: float | None
@@ -58,7 +61,8 @@ class Member:
         self._token: str = configuration["token"]
         self._to_next = _port(configuration["to_next"])
         job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
-        module = import_module(f".{job['kind']}", __package__)
+        kind = job["kind"]
+        module = import_module(kind if "." in kind else f".{kind}", __package__)
         self._job: Job = module.Job(job["options"], seed, ranks)
         self._checkpoints: Checkpoints | None = None
         if "checkpoint" in job:

@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from testbed.bench.bundle import agent_command, bundle, digest
+from testbed.errors import TestbedError
 
 
 def run_bootstrap(sent):
@@ -70,3 +71,42 @@ def test_the_agent_command_accepts_a_python_path_with_spaces(tmp_path):
     command = agent_command(str(odd))
     done = subprocess.run(["sh", "-c", command], input=b"", capture_output=True, timeout=20)
     assert done.stderr.strip() == b"the archive ended early"
+
+
+@pytest.fixture
+def bundle_with(tmp_path, monkeypatch):
+    """Return the archive when a package is installed that registers something to travel."""
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "__init__.py").write_text("")
+    (tmp_path / "acme" / "pi.py").write_text("from onhost.errors import Corrupt\n")
+
+    def bundle_with(row):
+        info = tmp_path / "acme-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[testbed.onhost]\n{row}\n")
+        bundle.cache_clear()
+        return bundle()
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield bundle_with
+    bundle.cache_clear()
+
+
+def test_a_package_travels_under_the_name_that_it_registers(bundle_with):
+    with zipfile.ZipFile(io.BytesIO(bundle_with("acme_onhost = acme"))) as archive:
+        names = [name for name in archive.namelist() if not name.startswith("onhost/")]
+    assert names == ["__main__.py", "acme_onhost/__init__.py", "acme_onhost/pi.py"]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("onhost = acme", "'onhost' cannot be its name"),
+        ("acme-onhost = acme", "'acme-onhost' cannot be its name"),
+        ("acme_onhost = acme_of_nobody", "No module named 'acme_of_nobody'"),
+    ],
+)
+def test_a_package_that_cannot_travel_is_named(bundle_with, row, why):
+    with pytest.raises(TestbedError, match=why):
+        bundle_with(row)

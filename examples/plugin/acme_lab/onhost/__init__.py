@@ -1,0 +1,1 @@
+"""The half that runs on hosts, where it is named `acme_onhost`: standard library and NumPy only."""
