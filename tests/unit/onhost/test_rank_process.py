@@ -112,18 +112,23 @@ def test_two_adjacent_spares_are_restored_in_turn(gang):
     ends_undisturbed(job, 7)
 
 
-def test_survivors_can_form_a_generation_without_the_lost_rank(gang):
-    job = gang("train", TRAIN, 3)
-    job.tell("finish", after_step=0)
-    job.join(1)
-    job.hear("done")
-    job.tell("leave", generation=1)
-    job.hear("left")
-    job.drop(1)
-    job.tell("finish", after_step=3)
-    job.join(2, step=1)
-    done = job.hear("done", step=4)
-    assert done[0]["digest"] == done[1]["digest"]
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_survivors_train_on_with_all_the_sequences_of_a_step(gang, ranks):
+    """Of four ranks with two sequences each, three remain, which have three, three and two."""
+    job = gang("train", TRAIN, ranks)
+    later = {}
+    for generation in range(1, ranks):
+        done = 2 * generation
+        job.tell("finish", after_step=done - 1)
+        job.join(generation, step=done - 2)
+        state, losses = reference(ranks, done, later)
+        heard = job.hear("done", step=done)
+        assert {event["digest"] for event in heard} == {state.sha256()}
+        assert {event["loss"] for event in heard} == {losses[-1]}
+        job.tell("leave", generation=generation)
+        job.hear("left")
+        job.drop(1)
+        later[done] = len(job.members)
 
 
 def test_the_neighbours_of_a_killed_rank_report_it_and_still_leave(gang):

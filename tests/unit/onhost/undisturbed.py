@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from testbed.onhost.jobs.model import Model, Shape
 from testbed.onhost.jobs.optimiser import Adam
-from testbed.onhost.jobs.state import State
+from testbed.onhost.jobs.state import Numbers, State
 from testbed.onhost.jobs.text import batch
 from tests.unit.onhost.rank_driver import Gang
 
@@ -15,32 +17,53 @@ TRAIN = {**SIZE, "batch": 2, "learning_rate": 0.01}
 SEED = 7
 
 
-def reference(ranks: int, steps: int) -> tuple[State, list[float]]:
-    """Train in one process, summing chunk by chunk in the ring's order."""
-    shape = Shape(**SIZE)
-    model, adam, size = Model(shape), Adam(0.01), shape.parameters
-    state = State(3 * size)
-    model.initialise(state.numbers[:size], SEED)
-    width = -(-(size + 1) // ranks)
-    losses = []
+def reference(
+    ranks: int,
+    steps: int,
+    later: Mapping[int, int] | None = None,
+    *,
+    size: Mapping[str, int] = SIZE,
+    sequences: int = 2,
+    seed: int = SEED,
+    rate: float = 0.01,
+) -> tuple[State, list[float]]:
+    """Train in one process, summing chunk by chunk in the ring's order.
+
+    From the steps in `later` on there are so many ranks as it says, with the sequences of all.
+    """
+    shape = Shape(**size)
+    model, adam, width = Model(shape), Adam(rate), shape.parameters
+    state = State(3 * width)
+    model.initialise(state.numbers[:width], seed)
+    losses, everything = [], ranks * sequences
     for step in range(steps):
-        values = np.empty((ranks, size + 1), np.float32)
+        ranks = (later or {}).get(step, ranks)
+        values = np.empty((ranks, width + 1), np.float32)
         for rank in range(ranks):
-            tokens, targets = batch(SEED, step, rank, 2, shape.sequence)
+            share = len(range(rank, everything, ranks))
+            tokens, targets = batch(seed, step, rank, share, shape.sequence)
             values[rank, -1] = model.loss_and_gradient(
-                state.numbers[:size], tokens, targets, values[rank, :-1], lambda: None
+                state.numbers[:width], tokens, targets, values[rank, :-1], lambda: None
             )
-        total = np.concatenate(
-            [
-                sum(values[(chunk + hop) % ranks, start : start + width] for hop in range(ranks))
-                for chunk, start in enumerate(range(0, size + 1, width))
-            ]
-        )
-        mean = total * np.float32(1 / ranks)
+            if everything % ranks:
+                values[rank] *= np.float32(share * ranks / everything)
+        mean = _summed(values) * np.float32(1 / ranks)
         adam.update(state.numbers, state.draft, mean[:-1], 0, step, lambda: None)
         state.commit()
         losses.append(float(mean[-1]))
     return state, losses
+
+
+def _summed(values: Numbers) -> Numbers:
+    """Return the sum over the ranks, each chunk in the order in which it goes around the ring."""
+    ranks, size = values.shape
+    width = -(-size // ranks)
+    return np.concatenate(
+        [
+            sum(values[(chunk + hop) % ranks, start : start + width] for hop in range(ranks))
+            for chunk, start in enumerate(range(0, size, width))
+        ]
+    )
 
 
 def ends_undisturbed(gang: Gang, steps: int) -> None:
