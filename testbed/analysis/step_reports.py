@@ -10,6 +10,7 @@ import math
 import statistics
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.clocks import Clocks, Instants
@@ -42,6 +43,8 @@ class StepReports:
     def __init__(self, reports: Iterable[Event] = ()) -> None:
         self.ranks = 0
         """One more than the highest rank that reported."""
+        self._in_generation: dict[int, int] = {}
+        """How many ranks a generation has that was formed meanwhile."""
         self._floats = array("d")
         self._counts = array("q")
         self._codes = array("i")
@@ -91,14 +94,27 @@ class StepReports:
             )
         )
 
-    def finished(self, clocks: Clocks, ranks: int) -> list[Step]:
-        """Return the steps that so many ranks reported, in the order of their ends.
+    def add_generation(self, membership: Event) -> None:
+        """Take the event of an order to form a generation: so many ranks report its steps."""
+        data = membership.data
+        self._in_generation[data["generation"]] = len(data["hosts"])
 
-        One with a report from a host whose clock was never measured is left out.
+    def finished(self, clocks: Clocks, ranks: int) -> list[Step]:
+        """Return the steps that all ranks reported, in the order of their ends.
+
+        Generations of which nothing was told have so many `ranks`. A step with a report from a host
+        whose clock was never measured is left out.
         """
+        sizes = sorted({ranks, *self._in_generation.values()})
+        found = [self._finished(clocks, self._complete(size, ranks)) for size in sizes]
+        if len(found) == 1:
+            return found[0]
+        return sorted(chain.from_iterable(found), key=lambda step: step.end.late)
+
+    def _finished(self, clocks: Clocks, rows: Rows) -> list[Step]:
+        """Return steps, of which each row has the reports, in the order of their ends."""
         import numpy as np
 
-        rows = self._complete(ranks)
         if not len(rows):
             return []
         with np.errstate(divide="raise", over="raise", invalid="raise"):
@@ -117,12 +133,15 @@ class StepReports:
             for *at, generation, number, good, loss, choice, work, took, skew, sent in table
         ]
 
-    def _complete(self, ranks: int) -> Rows:
-        """Return the reports of each step that so many ranks reported, in the order of the log."""
+    def _complete(self, size: int, ranks: int) -> Rows:
+        """Return the reports of each step of all ranks in generations of a size, as logged.
+
+        Generations of which nothing was told have so many `ranks`.
+        """
         import numpy as np
 
-        if not ranks or not self._codes:
-            return np.empty((0, ranks), np.intp)
+        if not size or not self._codes:
+            return np.empty((0, size), np.intp)
         _, counts, codes = self._columns()
         order = np.lexsort((counts[:, _STEP], codes[:, _GENERATION]))
         generation, step = codes[order, _GENERATION], counts[order, _STEP]
@@ -130,7 +149,10 @@ class StepReports:
         is_first[1:] = (generation[1:] != generation[:-1]) | (step[1:] != step[:-1])
         first = np.flatnonzero(is_first)
         sizes = np.diff(np.append(first, len(order)))
-        found: Rows = order[first[sizes == ranks][:, None] + np.arange(ranks)]
+        of_size = np.full(len(first), ranks == size)
+        for formed, members in self._in_generation.items():
+            of_size[generation[first] == formed] = members == size
+        found: Rows = order[first[of_size & (sizes == size)][:, None] + np.arange(size)]
         return found[found[:, 0].argsort()]
 
     def _values(self, rows: Rows) -> Iterator[list[Any]]:

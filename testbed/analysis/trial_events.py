@@ -27,6 +27,8 @@ class TrialEvents:
                 self.reports.add(event)
             elif event.kind != "clock.offset":
                 self.others.append(event)
+            if event.kind == "membership":
+                self.reports.add_generation(event)
             if event.kind == "sample":
                 self.samples.append(event)
 

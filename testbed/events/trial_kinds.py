@@ -81,6 +81,11 @@ TRIAL_KINDS = {
         by=text("how it was fenced: power, network, process or none"),
         means=text("how that is known, in words"),
     ),
+    "membership": event_kind(
+        "the ranks were ordered to form a new generation",
+        generation=integer("its number"),
+        hosts=items("the host of each rank"),
+    ),
     "recovery.failed": event_kind(
         "the policy gave up, with the reason", reason=text("why, in words")
     ),

@@ -81,6 +81,7 @@ class JobCommands:
         """Form a generation, and let all controllers know who is which rank in it."""
         job, committed = self._job, command.committed
         job.members.move_to(command.hosts)
+        self._log.append("membership", job.name, generation=command.generation, hosts=command.hosts)
         job.join(command.generation, committed, command.restore, probe=False)
         self._inbox.observe(MembershipChanged(job.name, job_view(job, committed)))
 

@@ -83,8 +83,9 @@ class JobLifecycle:
             reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
             job.members.restore_spares()
             # What a pause may have spoilt of the job's own measurements is measured anew, and
-            # circuits that were moved are made anew.
-            is_spoilt = trial.failure or trial.pause or controllers.moves_circuits
+            # circuits that were moved and ranks that were left out are made anew.
+            has_shrunk = len(job.hosts) < job.job.ranks
+            is_spoilt = trial.failure or trial.pause or controllers.moves_circuits or has_shrunk
             if is_spoilt or not job.job.endless:
                 end_ranks(self._context)
                 self._started_with = None

@@ -23,6 +23,7 @@ class ResponseTracker:
     def __init__(self, ranks: int, clocks: Clocks) -> None:
         """Begin with what is known of the hosts' clocks before the fault."""
         self._ranks = ranks
+        self._in_generation: dict[int, int] = {}
         self._clocks = clocks
         self._events: list[Event] = []
         self._reports: dict[tuple[int, int], list[Event]] = {}
@@ -37,12 +38,17 @@ class ResponseTracker:
             self._events.append(event)
             self._known = None
 
+    def expect(self, generation: int, ranks: int) -> None:
+        """Wait for the reports of so many ranks in a new generation."""
+        self._in_generation[generation] = ranks
+
     def _add_step(self, event: Event) -> None:
         key = (event.data["generation"], event.data["step"])
+        ranks = self._in_generation.get(key[0], self._ranks)
         reports = self._reports.setdefault(key, [])
         reports.append(event)
-        if len(reports) == self._ranks:
-            self._steps.extend(finished_steps(reports, self._clocks, self._ranks))
+        if len(reports) == ranks:
+            self._steps.extend(finished_steps(reports, self._clocks, ranks))
             for done in [known for known in self._reports if known <= key]:
                 del self._reports[done]
             self._known = None

@@ -28,10 +28,15 @@ class StepPace:
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
+        self._in_generation: dict[int, int] = {}
         self._finished: dict[tuple[int, int], set[int]] = {}
         self._ends: dict[int, deque[float]] = {}
         self._counts: dict[int, int] = {}
         self._took: dict[int, tuple[int, float]] = {}
+
+    def expect(self, generation: int, ranks: int) -> None:
+        """Wait for the reports of so many ranks in a new generation."""
+        self._in_generation[generation] = ranks
 
     def add_step(self, rank: int, said: Mapping[str, Any], received: float) -> None:
         """Add one rank's report of one step."""
@@ -40,7 +45,7 @@ class StepPace:
         key = (generation, said["step"])
         ranks = self._finished.setdefault(key, set())
         ranks.add(rank)
-        if len(ranks) == self._ranks:
+        if len(ranks) == self._in_generation.get(generation, self._ranks):
             del self._finished[key]
             self._forget_before(generation)
             self._ends.setdefault(generation, deque(maxlen=_KEPT)).append(received)

@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.analysis.steps import KINDS
 from testbed.clock import Deadline
-from testbed.control.controller import JobObserved
+from testbed.control.controller import JobObserved, MembershipChanged
 from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.events import Event
@@ -176,8 +176,11 @@ class Trial:
     def _handle(self, item: Any) -> None:
         if isinstance(item, Report):
             self._handle_report(item)
-        else:
-            self.controllers.handle(item)
+            return
+        if isinstance(item, MembershipChanged):
+            for follower in (self._pace, self._responses):
+                follower.expect(item.view.generation, len(item.view.hosts))
+        self.controllers.handle(item)
 
     def _handle_report(self, report: Report) -> None:
         rank = self.job.rank_in(report)

@@ -50,14 +50,20 @@ def test_many_stamps_are_moved_as_each_of_them_to_the_last_bit(found, pairs, dat
     assert together.at(np.arange(len(pairs))) == alone
 
 
-def by_definition(reports, clocks, ranks):
-    """Return the steps that so many ranks reported, each taken from its reports one by one."""
+def by_definition(reports, clocks, ranks, later=None):
+    """Return the steps that so many ranks reported, each taken from its reports one by one.
+
+    A generation that is in `later` has so many ranks instead.
+    """
+    of = later or {}
     groups = {}
     for report in reports:
         if report.data["rank"] is not None:
             key = (report.data["generation"], report.data["step"])
             groups.setdefault(key, []).append(report)
-    steps = [step_of(*one, clocks) for one in groups.items() if len(one[1]) == ranks]
+    steps = [
+        step_of(*one, clocks) for one in groups.items() if len(one[1]) == of.get(one[0][0], ranks)
+    ]
     return sorted((step for step in steps if step), key=lambda step: step.end.late)
 
 
@@ -137,6 +143,21 @@ def test_steps_of_columns_are_those_of_the_definition_to_the_last_bit(reported, 
     assert StepReports(events).ranks == 1 + max(
         (e.data["rank"] for e in events if e.data["rank"] is not None), default=-1
     )
+
+
+@settings(max_examples=60)
+@given(reports(), clocks(), st.dictionaries(st.integers(1, 2), st.integers(1, RANKS)))
+def test_a_generation_has_as_many_ranks_as_were_ordered_to_form_it(reported, found, later):
+    events = [event for event in reported if event.kind == "step"]
+    columns = StepReports(events)
+    for generation, ranks in later.items():
+        data = {"generation": generation, "hosts": HOSTS[:ranks]}
+        columns.add_generation(Event(0, 0.0, "membership", "main", 0, data))
+    expected = by_definition(events, found, RANKS, later)
+    order = {(step.generation, step.number): step for step in columns.finished(found, RANKS)}
+    assert order == {(step.generation, step.number): step for step in expected}
+    ends = [step.end.late for step in columns.finished(found, RANKS)]
+    assert ends == sorted(ends)
 
 
 def test_reports_of_no_step_give_none():

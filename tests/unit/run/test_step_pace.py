@@ -28,6 +28,15 @@ def test_a_step_ends_with_the_report_of_its_last_rank():
     assert pace.steps(1) == 1
 
 
+def test_a_later_generation_may_have_fewer_ranks():
+    pace = StepPace(3)
+    pace.expect(2, 2)
+    for generation in (1, 2):
+        for rank in range(2):
+            pace.add_step(rank, word(generation, 0), 1.0)
+    assert (pace.steps(1), pace.steps(2)) == (0, 1)
+
+
 def test_a_step_reported_twice_by_a_rank_counts_once():
     pace = StepPace(2)
     pace.add_step(0, word(1, 0), 1.0)
