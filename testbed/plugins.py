@@ -115,6 +115,8 @@ class Kind:
     acts_on: tuple[JobPart, ...] = ()
     """For a controller: what of its job it acts on, where no other controller may. A policy, which
     acts on both parts, does not say so."""
+    lives_with: Literal["trial", "job"] = "trial"
+    """For a controller: whether it begins anew in each trial, or with its job and ends with it."""
     recovery: RecoveryProperties = RecoveryProperties()
     """For a recovery policy: what its recoveries take."""
     handlers: str = ""

@@ -45,13 +45,15 @@ class Scope:
 class JobView:
     """A running job: the host and the fabric ports of each rank, as topologies number them.
 
-    `step` is the last one that every rank has finished, -1 before the first.
+    `step` is the last one that every rank has finished, -1 before the first; `requests` are all
+    circuits that its ranks may ask for, by number.
     """
 
     hosts: tuple[str, ...]
     ports: tuple[tuple[HostPort, ...], ...]
     generation: int = 1
     step: int = 0
+    requests: tuple[Matching, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ class CircuitsChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFailed:
-    """The controller's change was refused, or failed and was rolled back: no circuit changed."""
+    """The controller's change was refused, or failed and was rolled back: no circuit changed.
+
+    Or it was made, and an end of a new circuit is not what it should be.
+    """
 
     reason: str
 
@@ -123,11 +128,13 @@ Observation = (
 class ChangeCircuits:
     """Remove circuits that the controller owns, then add others; all of it or nothing.
 
-    Its outcome is CircuitsChanged or ChangeFailed.
+    With `identify`, both ends of each new circuit are identified over its light besides. Its
+    outcome is CircuitsChanged or ChangeFailed.
     """
 
     remove: Matching
     add: Matching
+    identify: bool = False
 
 
 @dataclass(frozen=True, slots=True)

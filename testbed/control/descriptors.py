@@ -86,3 +86,10 @@ ROTATE = Kind(
     options=RotateOptions,
     acts_on=("circuits",),
 )
+
+CIRCUIT_REQUESTS = Kind(
+    "circuits that the ranks of a job ask for are made; such a job brings it along",
+    "testbed.control.circuit_requests:circuit_requests",
+    acts_on=("circuits",),
+    lives_with="job",
+)

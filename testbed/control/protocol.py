@@ -65,6 +65,25 @@ class AgentLost:
     host: str
 
 
+@dataclass(frozen=True, slots=True)
+class CircuitsAsked:
+    """A rank asks for circuits, by their number; it counts once all ranks in `of` have asked.
+
+    Requests of one generation of the job are numbered.
+    """
+
+    rank: int
+    generation: int
+    number: int
+    circuits: int
+    of: frozenset[int]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Return what the same request of all its ranks has in common."""
+        return self.generation, self.number
+
+
 # --- observations: outcomes of commands ----------------------------------------------------
 
 
@@ -172,6 +191,7 @@ Observation = (
     | CheckpointWritten
     | CheckpointMissed
     | AgentLost
+    | CircuitsAsked
     | HostAnswered
     | HostSilent
     | HostOff
@@ -275,6 +295,14 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Tell the ranks of a request that its circuits are lit, which took so many seconds."""
+
+    request: CircuitsAsked
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class GiveUp:
     """End the recovery as failed, for the given reason."""
 
@@ -282,7 +310,16 @@ class GiveUp:
 
 
 Command = (
-    ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join | Checkpoint | GiveUp
+    ProbeHost
+    | Decide
+    | Fence
+    | SetCircuits
+    | Leave
+    | PrepareSpare
+    | Join
+    | Checkpoint
+    | Acknowledge
+    | GiveUp
 )
 
 

@@ -38,6 +38,8 @@ class CircuitCollective(Job):
     Other traffic would expect them, and forwarded data uses them.
     """
 
+    controllers = ("circuit-requests",)
+
     def __init__(self, options: CollectiveOptions, schedules: Mapping[str, Schedule]) -> None:
         self._options = options
         self.ranks = options.ranks

@@ -25,6 +25,8 @@ class Job(Protocol):
     """How circuits join its ranks; None where each talks to all others, over a packet switch."""
     last_step: int | None = None
     """The step after which its ranks are told to end; None when it ends by itself or never."""
+    controllers: tuple[str, ...] = ()
+    """The kinds of the controllers that it cannot do without: each reacts while it runs."""
     endless: bool = False
     """It lives on from trial to trial; a job with an end starts anew in each."""
 

@@ -68,6 +68,9 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
             return protocol.SpareReady(host)
         case "step" | "sample" if said["generation"] == job.generation:
             return protocol.StepDone(rank, said["step"])
+        case "circuits":
+            which = (said["generation"], said["number"], said["circuits"])
+            return protocol.CircuitsAsked(rank, *which, frozenset(said["of"]))
         case "checkpoint":
             return protocol.CheckpointWritten(rank, said["step"])
         case "checkpoint-missed":

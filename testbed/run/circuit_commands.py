@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from testbed.bench.bench import Bench
 from testbed.bench.fabric import Fabric
 from testbed.clock import Deadline
 from testbed.control.controller import ChangeCircuits, ChangeFailed, CircuitsChanged
 from testbed.errors import UnsafeError
 from testbed.fabric.circuits import Matching
+from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
-from testbed.run.circuits import JOB
+from testbed.run.circuits import JOB, make_identified
 from testbed.run.controllers import Handlers
 from testbed.run.inbox import Inbox
 
@@ -19,13 +22,14 @@ _CHANGE_LIMIT = 10.0
 class CircuitCommands:
     """What carries out changes of circuits on one bench.
 
-    A change is made when the switches read it back. Links are not asked for the identities of
-    their ends, as in a recovery: time slots would not wait for that, and jobs verify values.
+    A change is made when the switches read it back. Links are asked for the identities of their
+    ends only where it is commanded: time slots would not wait for that, and jobs verify values.
     """
 
-    def __init__(self, bench: Bench, inbox: Inbox) -> None:
+    def __init__(self, bench: Bench, inbox: Inbox, log: EventLog) -> None:
         self._bench = bench
         self._inbox = inbox
+        self._log = log
 
     @property
     def handlers(self) -> Handlers:
@@ -38,8 +42,14 @@ class CircuitCommands:
     def _changed(self, command: ChangeCircuits, cause: str) -> CircuitsChanged:
         """Make a change; one that could not be rolled back ends the run, besides being failed."""
         deadline = Deadline.after(_CHANGE_LIMIT)
+        change = partial(
+            change_circuits, self._bench.fabric, cause, command.remove, command.add, deadline
+        )
         try:
-            change_circuits(self._bench.fabric, cause, command.remove, command.add, deadline)
+            if command.identify:
+                make_identified(self._bench, command.add, self._log, change)
+            else:
+                change()
         except UnsafeError as error:
             self._inbox.stop(error)
             raise

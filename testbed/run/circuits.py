@@ -1,21 +1,19 @@
 """Make circuits and verify them: light, carrier and the identity of both ends.
 
-The circuits of a job are made before it starts, or while it runs: by a policy, or when all ranks
-concerned have asked for them.
+The circuits of a job are made before it starts, or while it runs, as controllers command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.bench.link import Answer
-from testbed.clock import Deadline, now
-from testbed.errors import HostError, LabError, TestbedError
+from testbed.clock import Deadline
+from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 from testbed.record.log import EventLog
 
@@ -27,9 +25,6 @@ _LIGHT_LIMIT = 5.0
 
 _GRACE = 1.0
 """Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
-
-_REQUEST_LIMIT = 10.0
-"""Seconds that the circuits which ranks ask for may take."""
 
 _WORTH_ASKING = 0.01
 """Seconds that must be left for a question to be asked once more."""
@@ -126,66 +121,18 @@ def _verdict(
     return LinkVerdict(circuit, False, detail)
 
 
-def make_circuits(
-    bench: Bench,
-    wanted: Matching,
-    log: EventLog,
-    deadline: Deadline,
-    verify: Matching | None = None,
-) -> None:
-    """Make a job's circuits and verify each from both ends, or only those in `verify`.
+def make_circuits(bench: Bench, wanted: Matching, log: EventLog, deadline: Deadline) -> None:
+    """Make a job's circuits and verify each from both ends; raise LabError for one that is dark."""
+    make_identified(bench, wanted, log, partial(bench.fabric.set_circuits, JOB, wanted, deadline))
 
-    Raise LabError for one that is dark.
-    """
-    change = partial(bench.fabric.set_circuits, JOB, wanted, deadline)
-    for verdict in verify_links(bench, wanted if verify is None else verify, log, change):
+
+def make_identified(
+    bench: Bench, circuits: Matching, log: EventLog, change: Callable[[], object]
+) -> None:
+    """Change circuits as `verify_links` does; raise LabError for a new one that is not good."""
+    for verdict in verify_links(bench, circuits, log, change):
         if not verdict.good:
             raise LabError(
                 f"the switches report {verdict.circuit} as connected, but {verdict.detail}",
                 hint="check its fibres, and that no other program moves this switch",
             )
-
-
-# --- circuits that ranks ask for ---------------------------------------------------------
-
-
-@dataclass(slots=True)
-class CircuitRequests:
-    """Circuit requests of one job's ranks; `circuits` are all that they may request, by number.
-
-    A request counts when all ranks that it names have made it: each of them has then sent all its
-    data over the circuits that will be removed.
-    """
-
-    bench: Bench
-    log: EventLog
-    circuits: Sequence[Matching]
-    tell: Callable[[int, Mapping[str, Any]], object]
-    """Sends a message to a rank."""
-    failure: str = ""
-    """Why a request could not be fulfilled, when one could not."""
-    _asked: dict[tuple[int, int], set[int]] = field(default_factory=dict)
-
-    def add(self, rank: int, said: Mapping[str, Any]) -> bool:
-        """Add a rank's request; return whether all ranks that it names have made it now."""
-        key = (said["generation"], said["number"])
-        asked = self._asked.setdefault(key, set())
-        asked.add(rank)
-        if not asked >= set(said["of"]):
-            return False
-        del self._asked[key]
-        return True
-
-    def fulfil(self, said: Mapping[str, Any]) -> None:
-        """Make the requested circuits and notify the ranks; blocks. `failure` has the error."""
-        began, wanted = now(), self.circuits[said["circuits"]]
-        fresh, limit = wanted - self.bench.fabric.owned.of(JOB), Deadline.after(_REQUEST_LIMIT)
-        try:
-            make_circuits(self.bench, wanted, self.log, limit, verify=fresh)
-        except TestbedError as error:
-            self.failure = f"circuits that the ranks asked for could not be made: {error}"
-            return
-        answer = {key: said[key] for key in ("generation", "number")}
-        for rank in said["of"]:
-            self.tell(rank, {"do": "lit", **answer})
-        self.log.append("circuits.lit", seconds=now() - began, circuits=said["circuits"], **answer)

@@ -41,7 +41,8 @@ class ControllerExecutor:
 
     `handlers` carry out what they command, `of_jobs` what they command to each job. What a recovery
     policy decides is kept here, for the trial waits for it: a recovery that `happened`, and the
-    `failure` for which a controller cannot go on.
+    `failure` for which a controller cannot go on. Controllers that live with their job are in an
+    executor of their own, `beside` that of each trial: they observe all that these do, and first.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class ControllerExecutor:
         log: EventLog,
         handlers: Handlers,
         of_jobs: Mapping[str, Handlers],
+        beside: ControllerExecutor | None = None,
     ) -> None:
         """Let every controller begin; raise ValueError for one that does not fit the view."""
         own: Handlers = {protocol.Decide: self._decide, protocol.GiveUp: self._give_up}
         self._handlers: Handlers = {**handlers, Fail: self._fail}
         self._of_jobs = {job: {**known, **own} for job, known in of_jobs.items()}
         self._inbox, self._log = inbox, log
+        self._beside = beside
         self._controllers = [
             ActiveController(name, controller, _seen_by(controller, view), inbox)
             for name, controller in controllers.items()
@@ -71,8 +74,7 @@ class ControllerExecutor:
         """A controller moves the circuits of a job that goes on meanwhile."""
         self.happened = False
         """A recovery was begun."""
-        self.failure = ""
-        """Why a controller cannot go on."""
+        self._failure = ""
         self._decision: int | None = None
         """The number of the event of the latest decision."""
 
@@ -86,6 +88,11 @@ class ControllerExecutor:
     def await_fault(self) -> None:
         """Make only recoveries that begin from now on count; earlier ones were false alarms."""
         self.happened = False
+
+    @property
+    def failure(self) -> str:
+        """Return why a controller cannot go on, or an empty string."""
+        return self._failure or (self._beside.failure if self._beside else "")
 
     @property
     def is_under_way(self) -> bool:
@@ -124,6 +131,8 @@ class ControllerExecutor:
         if not isinstance(item, Outcome):
             self.observe(item)
             return
+        if self._beside:
+            self._beside.handle(item)
         for one in self._controllers:
             if one is item.recipient:
                 with attributed(item.origin):
@@ -131,6 +140,8 @@ class ControllerExecutor:
 
     def observe(self, observation: Observation) -> None:
         """Hand an observation to every controller, and carry out what they command."""
+        if self._beside:
+            self._beside.observe(observation)
         for one in self._controllers:
             self._carry_out(one, one.step(observation))
 
@@ -170,11 +181,11 @@ class ControllerExecutor:
         ).seq
 
     def _give_up(self, command: protocol.GiveUp, sender: ActiveController) -> None:
-        self.happened, self.failure = True, command.reason
+        self.happened, self._failure = True, command.reason
         self._log.append("recovery.failed", reason=command.reason)
 
     def _fail(self, command: Fail, sender: ActiveController) -> None:
-        self.failure = f"{sender.name}: {command.reason}"
+        self._failure = f"{sender.name}: {command.reason}"
         self._log.append("note", sender.name, text=f"it cannot go on: {command.reason}")
 
 

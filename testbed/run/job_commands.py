@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
+from typing import Any
 
 from testbed.clock import Deadline
 from testbed.control import protocol
@@ -55,6 +56,7 @@ class JobCommands:
             protocol.PrepareSpare: self._prepare_spare,
             protocol.Join: self._join,
             protocol.Checkpoint: self._checkpoint,
+            protocol.Acknowledge: self._acknowledge,
         }
 
     def _observed(self, outcome: protocol.Observation) -> JobObserved:
@@ -92,6 +94,14 @@ class JobCommands:
             sender.tell(self._failed(f"job {self._job.name} writes no checkpoints: {hint}"))
             return
         self._job.tell_all({"do": "checkpoint", "before_step": command.step})
+
+    def _acknowledge(self, command: protocol.Acknowledge, sender: ActiveController) -> None:
+        request = command.request
+        which: dict[str, Any] = {"generation": request.generation, "number": request.number}
+        for rank in sorted(request.of):
+            self._job.tell(rank, {"do": "lit", **which})
+        which |= {"seconds": command.seconds, "circuits": request.circuits}
+        self._log.append("circuits.lit", **which)
 
     def _fence(self, command: protocol.Fence, sender: ActiveController) -> None:
         slot = self._job.places[command.rank].slot

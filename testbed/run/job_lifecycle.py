@@ -6,17 +6,19 @@ from functools import partial
 from typing import Any
 
 from testbed.clock import Deadline
+from testbed.control.controller import JobObserved, Observation
 from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import CircuitRequestingJob, StepJob
 from testbed.record.lease_rules import Resource
-from testbed.run.agent_reports import record
-from testbed.run.circuits import CircuitRequests, make_circuits
+from testbed.run.agent_reports import observation, record
+from testbed.run.circuits import make_circuits
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
-from testbed.run.inbox import Report
+from testbed.run.inbox import Outcome, Report
 from testbed.run.places import Membership
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
@@ -49,6 +51,8 @@ class JobLifecycle:
         self._spare_start = 0.0
         """Seconds that a spare's process takes to start."""
         self._job: RunningJob | None = None
+        self._controllers: ControllerExecutor | None = None
+        """Those that live with the job."""
         self._started_with: Any = None
         """What the job was started with; None once it is broken or over."""
         self._links: ProbedLinks | None = None
@@ -75,7 +79,9 @@ class JobLifecycle:
         self._apply_settings(arm)
         job = self._suitable_job(arm)
         job.prepare_spares(warm=standby(arm) == "warm")
-        controllers = start_controllers(arm.experiment, job, self._context.log)
+        controllers = start_controllers(
+            arm.experiment, job, self._context.log, beside=self._controllers
+        )
         chooser, predictor = self._chooser(job), self._predictor(arm)
         trial = Trial(plan, arm.experiment, job, controllers, predictor, self._context, chooser)
         trial.run()
@@ -90,15 +96,22 @@ class JobLifecycle:
                 end_ranks(self._context)
                 self._started_with = None
 
-    def handle(self, item: object) -> None:
-        """Log an agent's report and pass it to the job; trials handle their own reports."""
+    def handle(self, item: Report | Observation | Outcome) -> None:
+        """Log an agent's report, pass it to the job and what lives with it; not in a trial."""
+        job, controllers = self._job, self._controllers
         if isinstance(item, Report):
-            job = self._job
             with attributed(Origin(job.name if job else "")):
                 event = record(item, job.rank_in(item) if job else None, self._context.log)
                 with attributed(Origin(cause=event.seq if event else None)):
-                    if job:
+                    if job and controllers:
+                        seen = observation(item, job)
                         job.handle(item)
+                        if seen is not None:
+                            controllers.observe(JobObserved(job.name, seen))
+        elif controllers:
+            controllers.handle(item)
+        if job and controllers:
+            job.failure = job.failure or controllers.failure
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -121,10 +134,11 @@ class JobLifecycle:
             *(Membership(placement.places, placement.spare_places), placement.fabric),
             *(placement.circuits, placement.ring_ports),
             name=placement.name,
+            requests=placement.asked,
         )
-        if placement.asked:
-            job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
         self._job = job
+        self._controllers = start_controllers(arm.experiment, job, log, "job")
+        self._controllers.begin()
         if job.spares:
             self._spare_start = job.time_spare_start()
         job.start(Deadline.after(_JOIN_LIMIT))

@@ -15,7 +15,6 @@ from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import Job, ProgramJob
 from testbed.run.all_hold import AllHold
-from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
 from testbed.run.places import Membership, Place
 from testbed.run.planning.job_circuits import RingPorts
@@ -84,8 +83,8 @@ class RunningJob:
     """The seconds of each change of circuits that a host timed between iterations."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
-    requests: CircuitRequests | None = None
-    """The circuits that the ranks ask for, where they do."""
+    requests: tuple[Matching, ...] = ()
+    """All circuits that the ranks may ask for, by number."""
     name: str = "main"
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
@@ -250,23 +249,8 @@ class RunningJob:
                 self.failed[place] = said["why"]
             case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
-            case "circuits" if self.requests and rank is not None:
-                self._serve(self.requests, rank, said)
             case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
                 self.programs.handle(rank, said)
-
-    def _serve(self, requests: CircuitRequests, rank: int, said: Mapping[str, Any]) -> None:
-        """Have circuits made that all ranks concerned have asked for, in a worker."""
-
-        def fulfil() -> None:
-            try:
-                requests.fulfil(said)
-            except Exception as error:  # a bug must end the trial, not leave the ranks waiting
-                self.failure = f"{type(error).__name__}: {error}"
-            self.failure = self.failure or requests.failure
-
-        if requests.add(rank, said):
-            self.inbox.submit(fulfil)
 
     def tell(self, rank: int, message: Mapping[str, Any]) -> None:
         """Send a message to a rank."""

@@ -46,6 +46,16 @@ class ControllerSpec:
         return self.kind in kinds("policies")
 
     @property
+    def is_written(self) -> bool:
+        """Tell whether the file names it; a job may bring others along."""
+        return self.steps[0] != "jobs"
+
+    @property
+    def lives_with(self) -> str:
+        """Return whether it begins anew in each `trial`, or with its `job`."""
+        return kind("controllers", self.kind).lives_with
+
+    @property
     def acts_on(self) -> tuple[JobPart, ...]:
         """Return what of its job it acts on; a recovery policy acts on both."""
         if self.is_policy:

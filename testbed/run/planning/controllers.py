@@ -16,15 +16,35 @@ from testbed.control.controller import (
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects
 from testbed.fabric.fibre_plant import rank_ports
-from testbed.plugins import kind
+from testbed.jobs.contracts import Job
+from testbed.plugins import NoOptions, kind
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placement
 from testbed.schema import ControllerSpec, Experiment, Lab
 
 
-def made_controllers(experiment: Experiment) -> dict[str, Controller]:
-    """Return what reacts in an experiment's trials, by name."""
-    return {spec.name: _made(spec) for spec in experiment.reacting()}
+def made_controllers(
+    experiment: Experiment, job: Job, lives_with: str = ""
+) -> dict[str, Controller]:
+    """Return what reacts in an experiment on a job, by name, or what of it lives so long."""
+    return {
+        spec.name: _made(spec)
+        for spec in specs_of(experiment, job)
+        if lives_with in ("", spec.lives_with)
+    }
+
+
+def specs_of(experiment: Experiment, job: Job) -> tuple[ControllerSpec, ...]:
+    """Return the controllers of an experiment, and those that its job brings along."""
+    given = experiment.reacting()
+    name = next(iter(experiment.jobs))
+    named = {spec.kind for spec in given}
+    steps = ("jobs", name)
+    return *given, *(
+        ControllerSpec(one, one, name, NoOptions(), steps)
+        for one in job.controllers
+        if one not in named
+    )
 
 
 def _made(spec: ControllerSpec) -> Controller:
@@ -38,10 +58,17 @@ def _made(spec: ControllerSpec) -> Controller:
 def check_scopes(experiment: Experiment) -> None:
     """Refuse two controllers of one arm that act on the same thing: FileError at the second."""
     for arm in experiment.arms():
-        for one, other in combinations(arm.experiment.reacting(), 2):
-            if found := overlapping({one.name: _scopes(one), other.name: _scopes(other)}):
-                where = arm.experiment.source.where(*other.steps, "kind")
-                raise FileError(where, found, hint="leave one of them out")
+        _check_scopes(arm.experiment, arm.experiment.reacting())
+
+
+def _check_scopes(experiment: Experiment, specs: tuple[ControllerSpec, ...]) -> None:
+    for one, other in combinations(specs, 2):
+        if found := overlapping({one.name: _scopes(one), other.name: _scopes(other)}):
+            written = other if other.is_written else one
+            where = experiment.source.where(*written.steps, "kind")
+            left = "one of them" if other.is_written else f"{one.name}"
+            brought = "" if other.is_written else f"; job {one.job} needs {other.name}"
+            raise FileError(where, f"{found}{brought}", hint=f"leave {left} out")
 
 
 def _scopes(spec: ControllerSpec) -> list[Scope]:
@@ -50,8 +77,9 @@ def _scopes(spec: ControllerSpec) -> list[Scope]:
 
 def check_controllers(experiment: Experiment, lab: Lab, placement: Placement) -> None:
     """Refuse controllers that do not fit the job or the fibres: FileError at the controller."""
-    view = _planned_view(lab, placement)
-    for spec in experiment.reacting():
+    view, specs = _planned_view(lab, placement), specs_of(experiment, placement.job)
+    _check_scopes(experiment, specs)
+    for spec in specs:
         try:
             controller = _made(spec)
             controller.begin(view)
@@ -67,7 +95,8 @@ def check_controllers(experiment: Experiment, lab: Lab, placement: Placement) ->
 def _planned_view(lab: Lab, placement: Placement) -> View:
     """Return what controllers begin with, as far as it is known before a run."""
     ports = lab.ports()
-    job = JobView(placement.hosts, rank_ports(placement.hosts, ports), step=-1)
+    at = rank_ports(placement.hosts, ports)
+    job = JobView(placement.hosts, at, step=-1, requests=placement.asked)
     fences = {host: lab.fences(host) for host in lab.hosts}
     jobs = {placement.name: job}
     return View(0.0, jobs, placement.spares, ports, fences, placement.circuits)

@@ -161,7 +161,6 @@ def _asked(
     """
     if not isinstance(job, CircuitRequestingJob):
         return ()
-    refuse_other_circuits(experiment, f"so do the ranks of job {name}")
     plant = FibrePlant(lab.wiring())
     try:
         ports = rank_ports(ranks, ports_alike(ranks, lab.ports(), 2))

@@ -39,7 +39,7 @@ class Rotation:
         rotate = Rotate("main", [TimeSlot(links, HOLD) for links in matchings], "seconds")
         circuits = self.bench.fabric.circuits
         view = View(0.0, {"main": JobView(RANKS, ports)}, circuits=circuits)
-        handlers = CircuitCommands(self.bench, inbox).handlers
+        handlers = CircuitCommands(self.bench, inbox, log).handlers
         self.executor = ControllerExecutor({"rotate": rotate}, view, inbox, log, handlers, {})
         inbox.handler = self.executor.handle
 
@@ -103,7 +103,7 @@ def test_a_change_that_cannot_be_rolled_back_ends_the_run(bench, inbox, log, mon
         def wake_at(self, state):
             return None
 
-    handlers = CircuitCommands(bench, inbox).handlers
+    handlers = CircuitCommands(bench, inbox, log).handlers
     executor = ControllerExecutor({"once": Once()}, View(0.0, {}), inbox, log, handlers, {})
     inbox.handler = executor.handle
     executor.observe(CircuitsChanged())

@@ -1,4 +1,4 @@
-"""Circuits that ranks ask for, as the orchestrator hears it; `tests/e2e` has them made."""
+"""Circuits that ranks ask for: planned, and impossible ones; `tests/e2e` has them made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from testbed.clock import Deadline
+from testbed.control.controller import JobObserved
 from testbed.errors import FileError
-from testbed.fabric.circuits import HostPort
-from testbed.run.circuits import CircuitRequests
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.run.agent_reports import observation
 from testbed.run.inbox import Report
-from testbed.run.places import Place
 from testbed.run.planning.placement import place
+from testbed.run.planning.planner import make_plan
+from testbed.run.start_controllers import start_controllers
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
@@ -34,36 +36,35 @@ def placed(tmp_path, lab, *changes):
     return place(load_experiment(tmp_path / "e.yaml"), load_lab(ROOT / "configs" / lab))
 
 
-def asks(number, of, circuits=1):
-    return {
-        "event": "circuits",
-        "mono": 1.0,
-        "generation": 1,
-        "number": number,
-        "circuits": circuits,
-        "of": of,
-    }
+def planned(tmp_path, lab, *changes):
+    placed(tmp_path, lab, *changes)
+    return make_plan(load_experiment(tmp_path / "e.yaml"), load_lab(ROOT / "configs" / lab), seed=7)
 
 
-def test_a_circuit_request_is_carried_out_once_all_its_ranks_made_it(bench, log):
-    requests = CircuitRequests(bench, log, (), lambda rank, message: None)
-    assert not requests.add(0, asks(1, [0, 1]))
-    assert not requests.add(0, asks(2, [0, 2]))
-    assert requests.add(1, asks(1, [0, 1]))
-    assert requests.add(2, asks(2, [0, 2]))
-    assert requests.add(3, asks(3, [3]))
+def asks(number, of, circuits=0):
+    which = {"generation": 1, "number": number, "circuits": circuits, "of": of}
+    return {"event": "rank", "slot": 0, "said": {"event": "circuits", "mono": 1.0, **which}}
 
 
-def test_an_impossible_circuit_request_fails_the_job(job, log):
-    """Here no switch is open."""
-    job.requests = CircuitRequests(job.bench, log, (frozenset(),), job.tell)
-    job.inbox.handler = job.handle
+def test_an_impossible_circuit_request_fails_the_job(desk, job, inbox, log):
+    """Here the job may ask for circuits between hosts that no fibre leads to."""
+    desk.plan()
+    job.bench.open_fabric(())
+    job.requests = (frozenset([Circuit.between(HostPort("h0", "p1"), HostPort("h1", "p0"))]),)
+    job.job.controllers = ("circuit-requests",)
+    executor = start_controllers(load_experiment("experiment.yaml"), job, log, "job")
+
+    def handle(item):
+        if isinstance(item, Report):
+            executor.observe(JobObserved(job.name, observation(item, job)))
+        else:
+            executor.handle(item)
+
+    inbox.handler = handle
     for host in ("h0", "h1"):
-        job.processes[Place(host)] = object()
-        report = Report(host, {"event": "rank", "slot": 0, "said": asks(1, [0, 1], 0)}, 0.0)
-        job.inbox.listen(report.host, report.message, report.received)
-    assert job.inbox.wait(lambda: bool(job.failure), Deadline.after(10))
-    assert "fabric" in job.failure
+        inbox.listen(host, asks(1, [0, 1]), 0.0)
+    assert inbox.wait(lambda: bool(executor.failure), Deadline.after(10))
+    assert "circuit-requests: circuits that the ranks asked for could not" in executor.failure
 
 
 def test_the_first_circuits_are_the_ring_and_all_requested_ones_can_be_made(tmp_path):
@@ -86,7 +87,8 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
         (
             "rack.yaml",
             [("jobs:", "policy: {kind: splice}\njobs:")],
-            "splice re-points circuits, and so do the ranks of job main; remove splice",
+            "splice and circuit-requests both act on the circuits of job main; job main needs "
+            "circuit-requests; leave splice out",
         ),
         (
             "packet-rack.yaml",
@@ -102,4 +104,4 @@ def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
 )
 def test_invalid_circuit_requests_are_refused(tmp_path, lab, changes, error):
     with pytest.raises(FileError, match=error):
-        placed(tmp_path, lab, *changes)
+        planned(tmp_path, lab, *changes)

@@ -3,18 +3,16 @@
 import pytest
 
 from testbed.clock import now
-from testbed.control.controller import View
 from testbed.events.origin import Origin
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
-from testbed.run.circuits import CircuitRequests
 from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
-from testbed.run.controllers import ControllerExecutor
 from testbed.run.job_lifecycle import JobLifecycle
 from testbed.run.places import Membership, Place
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RankProcess, RunningJob
+from testbed.run.start_controllers import start_controllers
 from testbed.run.trial import Trial
 from testbed.schema import load_experiment
 from tests.unit.run.conftest import EXPERIMENT
@@ -24,14 +22,20 @@ RANKS = HOSTS[:2]
 PLACES = tuple(map(Place, RANKS))
 
 
+def living_with(experiment, job, context):
+    job.job.controllers = ("circuit-requests",)
+    return start_controllers(experiment, job, context.log, "job")
+
+
 def between_trials(experiment, job, context):
     lifecycle = JobLifecycle(experiment, context, 7)
-    lifecycle._job = job
+    lifecycle._job, lifecycle._controllers = job, living_with(experiment, job, context)
     return lifecycle.handle
 
 
 def in_a_trial(experiment, job, context):
-    controllers = ControllerExecutor({}, View(now(), {}), context.inbox, context.log, {}, {})
+    beside = living_with(experiment, job, context)
+    controllers = start_controllers(experiment, job, context.log, beside=beside)
     trial = Trial(RunTrial(0, "warm", None), experiment, job, controllers, None, context)
     return trial._handle
 
@@ -51,7 +55,7 @@ def job(request, lab, inbox, tmp_path):
     train = Train(TrainOptions(ranks=2, spares=1))
     job = RunningJob(bench, inbox, train, 7, 0.2, Membership(PLACES, (Place("h2"),)))
     job.processes |= {place: RankProcess(port=1) for place in PLACES}
-    job.requests = CircuitRequests(bench, log, (frozenset(),), lambda rank, message: None)
+    job.requests = (frozenset(),)
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
     experiment = load_experiment(tmp_path / "experiment.yaml")
     context = RunContext(bench, inbox, bench._journal, log, Cleanup(inbox, log), None)
@@ -86,7 +90,9 @@ def test_circuits_that_ranks_ask_for_are_caused_by_the_last_request(job, lab):
     first, last = of_kinds(lab, "circuits.asked")
     assert (first.origin, last.origin) == (Origin("main"), Origin("main"))
     (change,) = of_kinds(lab, "fabric.change")
-    assert change.data["circuits"] == []
-    assert change.origin == Origin("main", owner="job", cause=last.seq)
+    assert change.data["circuits"] == ["h0.p0–h2.p1", "h1.p1–h2.p0"], "those of the spare stay"
+    assert change.origin == Origin(
+        "main", owner="job", controller="circuit-requests", cause=last.seq
+    )
     (lit,) = of_kinds(lab, "circuits.lit")
-    assert lit.origin == Origin("main", cause=last.seq)
+    assert lit.origin == Origin("main", controller="circuit-requests", cause=last.seq)

@@ -6,10 +6,13 @@ from testbed.cli import run as command_line
 from testbed.control.controller import PolicyController, Scope
 from testbed.control.descriptors import RotateOptions, RotateSlot
 from testbed.control.rotate import Rotate
+from testbed.jobs.descriptors import TrainOptions
+from testbed.jobs.training import Train
 from testbed.plugins import kinds
 from testbed.run.planning.controllers import made_controllers
 from testbed.schema import load_experiment
 
+TRAINING = Train(TrainOptions(ranks=2, spares=1))
 POLICY = "policy: {kind: splice}\n"
 VARIANTS = """\
 variants:
@@ -47,14 +50,14 @@ def test_a_rotation_is_planned_and_nothing_is_fenced(desk):
     slots = "[{topology: ring, hold: 1 s}, {links: [], hold: 100 ms}]"
     plan = rotating(desk, slots).plan()
     assert plan.fences == ()
-    made = made_controllers(load_experiment("experiment.yaml"))
+    made = made_controllers(load_experiment("experiment.yaml"), TRAINING)
     assert isinstance(made["rotate"], Rotate)
     assert made["rotate"].scopes == (Scope("circuits", "main"),)
 
 
 def test_a_policy_is_made_for_its_job(desk):
     desk.plan()
-    (made,) = made_controllers(load_experiment("experiment.yaml")).items()
+    (made,) = made_controllers(load_experiment("experiment.yaml"), TRAINING).items()
     assert made[0] == "splice"
     assert isinstance(made[1], PolicyController)
     assert made[1].scopes == (Scope("membership", "main"), Scope("circuits", "main"))
