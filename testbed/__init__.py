@@ -8,6 +8,7 @@ fabric       optics on paper: ports, circuits, topologies, plans of change (pure
 collectives  communication on paper: schedules, their verifier, their cost (pure)
 tenancy      many jobs that share many clients, on paper: policies, bindings, aggregation (pure)
 rack         torus racks on paper: slices, the circuits that join them, their failures (pure)
+rails        rails on circuit switches, on paper: requests, replay, predicted times (pure)
 schema       YAML files to checked models
 analysis     events to marks, metrics, statistics and checks (pure)
 record       event log, run directory, undo journal, locks
