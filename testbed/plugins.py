@@ -27,8 +27,9 @@ GROUPS = (
 _PARTS = {"controllers": ("policies",)}
 """By group, the groups whose plug-ins it has besides its own: a recovery policy is a controller."""
 
-JobPart = Literal["membership", "circuits"]
-"""What of a job a controller may act on: who is which rank, and which circuits the job has."""
+JobPart = Literal["membership", "circuits", "collective"]
+"""What of a job a controller may act on: who is which rank, which circuits the job has, and what
+its ranks follow to sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.control import protocol
 from testbed.fabric.circuits import HostPort, Matching
+from testbed.plugins import JobPart
+
+if TYPE_CHECKING:
+    from testbed.collectives.cost import Links
+    from testbed.collectives.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a job that a controller acts on: its membership, or its circuits.
+    """The part of a job that a controller acts on: its membership, circuits or AllReduce.
 
     `part` names a rail or a slice of the job; empty, it is all of the job.
     """
 
-    of: Literal["membership", "circuits"]
+    of: JobPart
     job: str
     part: str = ""
 
@@ -42,11 +47,25 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenCollective:
+    """The AllReduce of a job that leaves it to the testbed, of `size` bytes in each step.
+
+    `number` is that of the choice, 0 of the one that ranks begin with; `links` are known once the
+    ranks have probed them.
+    """
+
+    schedule: Schedule
+    size: int
+    links: Links | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """A running job: the host and the fabric ports of each rank, as topologies number them.
 
     `step` is the last one that every rank has finished, -1 before the first; `requests` are all
-    circuits that its ranks may ask for, by number.
+    circuits that its ranks may ask for, by number; `collective` is there where it is chosen.
     """
 
     hosts: tuple[str, ...]
@@ -54,6 +73,7 @@ class JobView:
     generation: int = 1
     step: int = 0
     requests: tuple[Matching, ...] = ()
+    collective: ChosenCollective | None = None
 
 
 @dataclass(frozen=True, slots=True)

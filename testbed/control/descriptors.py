@@ -93,3 +93,10 @@ CIRCUIT_REQUESTS = Kind(
     acts_on=("circuits",),
     lives_with="job",
 )
+
+COLLECTIVE_CHOICE = Kind(
+    "the AllReduce that suits the ranks as they arrive; `collective: auto` brings it along",
+    "testbed.control.collective_chooser:collective_choice",
+    acts_on=("collective",),
+    handlers="testbed.run.collective_choices:handlers",
+)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from testbed.analysis.clocks import Instant
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 
 # --- observations: reports of agents -------------------------------------------------------
@@ -82,6 +83,22 @@ class CircuitsAsked:
     def key(self) -> tuple[int, int]:
         """Return what the same request of all its ranks has in common."""
         return self.generation, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimed:
+    """A rank finished a step, in a job whose AllReduce is chosen while it runs.
+
+    `choice` is the number of the one that it followed; it `entered` the collective and came to its
+    `end` in seconds of the log, None where the clock of its host was not measured.
+    """
+
+    rank: int
+    generation: int
+    step: int
+    choice: int
+    entered: Instant | None
+    end: Instant | None
 
 
 # --- observations: outcomes of commands ----------------------------------------------------
@@ -192,6 +209,7 @@ Observation = (
     | CheckpointMissed
     | AgentLost
     | CircuitsAsked
+    | StepTimed
     | HostAnswered
     | HostSilent
     | HostOff
@@ -303,6 +321,14 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """Send ranks a message: one of those that `onhost/jobs/rank.py` lists."""
+
+    ranks: tuple[int, ...]
+    message: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class GiveUp:
     """End the recovery as failed, for the given reason."""
 
@@ -319,6 +345,7 @@ Command = (
     | Join
     | Checkpoint
     | Acknowledge
+    | Tell
     | GiveUp
 )
 

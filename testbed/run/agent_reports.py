@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from testbed.analysis.clocks import Clocks
 from testbed.control import protocol
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
@@ -78,3 +79,11 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
         case "corrupt" | "refused":
             return protocol.ValuesCorrupt(rank, said["why"])
     return None
+
+
+def timed_step(step: Event, clocks: Clocks) -> protocol.StepTimed:
+    """Return the observation of when a rank that reports a step entered its collective."""
+    data = step.data
+    which = data["rank"], data["generation"], data["step"], data["choice"]
+    entered, end = (clocks.instant(step, at) for at in (data["collective"][0], data["end"]))
+    return protocol.StepTimed(*which, entered, end)

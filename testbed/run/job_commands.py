@@ -57,6 +57,7 @@ class JobCommands:
             protocol.Join: self._join,
             protocol.Checkpoint: self._checkpoint,
             protocol.Acknowledge: self._acknowledge,
+            protocol.Tell: self._tell,
         }
 
     def _observed(self, outcome: protocol.Observation) -> JobObserved:
@@ -94,6 +95,10 @@ class JobCommands:
             sender.tell(self._failed(f"job {self._job.name} writes no checkpoints: {hint}"))
             return
         self._job.tell_all({"do": "checkpoint", "before_step": command.step})
+
+    def _tell(self, command: protocol.Tell, sender: ActiveController) -> None:
+        for rank in command.ranks:
+            self._job.tell(rank, command.message)
 
     def _acknowledge(self, command: protocol.Acknowledge, sender: ActiveController) -> None:
         request = command.request

@@ -9,17 +9,17 @@ from testbed.clock import Deadline
 from testbed.control.controller import JobObserved, Observation
 from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import Matching
-from testbed.jobs.contracts import CircuitRequestingJob, StepJob
+from testbed.jobs.contracts import CircuitRequestingJob
 from testbed.record.lease_rules import Resource
 from testbed.run.agent_reports import observation, record
 from testbed.run.circuits import make_circuits
-from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Outcome, Report
 from testbed.run.places import Membership
+from testbed.run.planning.controllers import collective_of
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
@@ -82,8 +82,8 @@ class JobLifecycle:
         controllers = start_controllers(
             arm.experiment, job, self._context.log, beside=self._controllers
         )
-        chooser, predictor = self._chooser(job), self._predictor(arm)
-        trial = Trial(plan, arm.experiment, job, controllers, predictor, self._context, chooser)
+        predictor = self._predictor(arm)
+        trial = Trial(plan, arm.experiment, job, controllers, predictor, self._context)
         trial.run()
         if not last:
             reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
@@ -145,6 +145,7 @@ class JobLifecycle:
         job.join(1, 0, {}, probe=True)
         job.await_probes(Deadline.after(_JOIN_LIMIT))
         self._links = links = ProbedLinks.of(job.probes)
+        job.collective = collective_of(job.job, job.state_bytes, links.cost)
         self._started_with = self._start_parameters(arm)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             job.tell_all({"do": "choose", "number": 1, "schedules": choices})
@@ -168,14 +169,6 @@ class JobLifecycle:
             self._context.log.append("health", "links", text=text)
 
     # --- what a trial has besides the job ---------------------------------------------------
-
-    def _chooser(self, job: RunningJob) -> CollectiveChooser | None:
-        if not isinstance(job.job, StepJob) or job.job.chooses is None:
-            return None
-        size = job.job.gradient_bytes(job.state_bytes)
-        assert self._links is not None
-        clocks, log = self._context.bench.clocks.known, self._context.log
-        return CollectiveChooser(job.job.chooses, size, self._links.cost, clocks, log, job.choose)
 
     def _predictor(self, arm: Arm) -> Predictor:
         """Return the models for a trial, having written down what its numbers rest on."""

@@ -12,7 +12,8 @@ def job_view(job: RunningJob, committed: int) -> JobView:
     """Return a job as its ranks are now, with so many steps committed."""
     hosts = job.bench.lab.hosts
     ports = rank_ports(job.hosts, {host: hosts[host].ports_on("circuit") for host in job.hosts})
-    return JobView(job.hosts, ports, job.generation, committed - 1, job.requests)
+    about = (job.generation, committed - 1, job.requests, job.collective)
+    return JobView(job.hosts, ports, *about)
 
 
 def view_of(job: RunningJob) -> View:

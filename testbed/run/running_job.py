@@ -10,7 +10,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.collectives.schedule import Schedule, to_json
+from testbed.control.controller import ChosenCollective
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.jobs.contracts import Job, ProgramJob
@@ -85,6 +85,8 @@ class RunningJob:
     """What the ranks run, where that is ordinary programs."""
     requests: tuple[Matching, ...] = ()
     """All circuits that the ranks may ask for, by number."""
+    collective: ChosenCollective | None = None
+    """What the ranks follow to sum, where that is chosen while they run."""
     name: str = "main"
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
@@ -189,10 +191,6 @@ class RunningJob:
         """Order ranks to leave a generation."""
         for rank in sorted(ranks):
             self.tell(rank, {"do": "leave", "generation": generation})
-
-    def choose(self, number: int, schedule: Schedule) -> None:
-        """Order every rank to use a schedule once all have received it; choices are numbered."""
-        self.tell_all({"do": "choose", "number": number, "schedule": to_json(schedule)})
 
     @property
     def places(self) -> tuple[Place, ...]:

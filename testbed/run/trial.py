@@ -12,8 +12,7 @@ from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.events import Event
 from testbed.events.origin import Origin, attributed
-from testbed.run.agent_reports import observation, record
-from testbed.run.collective_chooser import CollectiveChooser
+from testbed.run.agent_reports import observation, record, timed_step
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor
@@ -41,7 +40,6 @@ class Trial:
     controllers: ControllerExecutor
     predictor: Predictor
     context: RunContext
-    chooser: CollectiveChooser | None = None
     failure: str = ""
     """Why the job cannot go on after the trial, when it cannot."""
     pause: float = 0.0
@@ -193,8 +191,6 @@ class Trial:
         """Let all that follow the job know of a report, and do what follows from it."""
         if event:
             self._responses.handle(event)
-        if self.chooser and event and event.kind == "step":
-            self.chooser.add_step(event)
         seen = observation(report, self.job)
         self.job.handle(report)
         if rank is not None and report.said.get("event") in KINDS:
@@ -203,6 +199,9 @@ class Trial:
             self._injection.look_for_receipt(report, event, self._clocks)
         if seen is not None:
             self.controllers.observe(JobObserved(self.job.name, seen))
+        if self.job.collective and rank is not None and event and event.kind == "step":
+            timed = timed_step(event, self._clocks)
+            self.controllers.observe(JobObserved(self.job.name, timed))
         is_lost = isinstance(seen, AgentLost) and report.host in self.job.hosts
         if is_lost and not self.controllers.recovers:
             self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"

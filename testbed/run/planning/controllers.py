@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 from testbed.control.controller import (
+    ChosenCollective,
     CircuitPlanner,
     Controller,
     JobView,
@@ -16,11 +18,14 @@ from testbed.control.controller import (
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects
 from testbed.fabric.fibre_plant import rank_ports
-from testbed.jobs.contracts import Job
+from testbed.jobs.contracts import Job, StepJob
 from testbed.plugins import NoOptions, kind
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placement
 from testbed.schema import ControllerSpec, Experiment, Lab
+
+if TYPE_CHECKING:
+    from testbed.collectives.cost import Links
 
 
 def made_controllers(
@@ -96,10 +101,20 @@ def _planned_view(lab: Lab, placement: Placement) -> View:
     """Return what controllers begin with, as far as it is known before a run."""
     ports = lab.ports()
     at = rank_ports(placement.hosts, ports)
-    job = JobView(placement.hosts, at, step=-1, requests=placement.asked)
+    collective = collective_of(placement.job)
+    job = JobView(placement.hosts, at, step=-1, requests=placement.asked, collective=collective)
     fences = {host: lab.fences(host) for host in lab.hosts}
     jobs = {placement.name: job}
     return View(0.0, jobs, placement.spares, ports, fences, placement.circuits)
+
+
+def collective_of(
+    job: Job, state_bytes: int = 0, links: Links | None = None
+) -> ChosenCollective | None:
+    """Return the AllReduce that a job begins with where it leaves the choice to the testbed."""
+    if not isinstance(job, StepJob) or job.chooses is None:
+        return None
+    return ChosenCollective(job.chooses, job.gradient_bytes(state_bytes), links)
 
 
 def _check_faults(experiment: Experiment) -> None:

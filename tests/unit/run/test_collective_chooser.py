@@ -5,9 +5,15 @@ import pytest
 from testbed.analysis.clocks import Clocks
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links
+from testbed.control.collective_chooser import CollectiveChooser
+from testbed.control.controller import ChosenCollective, JobObserved, JobView, View
+from testbed.control.protocol import Tell
 from testbed.events import Event
-from testbed.record.log import EventLog, read_events
-from testbed.run.collective_chooser import CollectiveChooser
+from testbed.events.origin import Origin, attributed
+from testbed.record.log import read_events
+from testbed.run.agent_reports import timed_step
+from testbed.run.collective_choices import handlers
+from testbed.run.controllers import ControllerExecutor
 
 RANKS = 8
 SIZE = 7 << 20
@@ -16,16 +22,20 @@ AHEAD = {f"h{rank}": 1000.0 * rank for rank in range(RANKS)}
 
 
 class Watched:
-    """A chooser, the log that it writes, and what it told the ranks."""
+    """A chooser at work, the log that is written, and what it told the ranks."""
 
-    def __init__(self, directory):
-        self._path = directory / "events.jsonl"
-        self._log = EventLog(self._path)
+    def __init__(self, job, log, path):
+        self._path = path
         self.told = []
-        links = Links(1e-3, 8 / 100e6)
         ring = all_reduce("ring", RANKS)
-        tell = lambda number, schedule: self.told.append((number, schedule))  # noqa: E731
-        self.chooser = CollectiveChooser(ring, SIZE, links, Clocks(()), self._log, tell)
+        job.collective = ChosenCollective(ring, SIZE, Links(1e-3, 8 / 100e6))
+        view = View(0.0, {"main": JobView((), (), collective=job.collective)})
+        choosers = {"collective-choice": CollectiveChooser("main")}
+        tell = {Tell: lambda command, sender: self.told.append(command)}
+        self.executor = ControllerExecutor(
+            choosers, view, job.inbox, log, handlers(job, log), {"main": tell}
+        )
+        self.job = job
         self.measure()
         self.step = 0
 
@@ -34,7 +44,18 @@ class Watched:
             Event(0, 0.0, "clock.offset", host, 0, {"ahead": ahead, "bound": 1e-4})
             for host, ahead in AHEAD.items()
         ]
-        self.chooser.clocks = Clocks(offsets)
+        self.clocks = Clocks(offsets)
+
+    def report(self, event):
+        with attributed(Origin(cause=event.seq)):
+            timed = timed_step(event, self.clocks)
+            self.executor.observe(JobObserved("main", timed))
+
+    @property
+    def choices(self):
+        """The schedules that all ranks were told to follow, by number."""
+        assert all(one.ranks == tuple(range(RANKS)) for one in self.told)
+        return [one.message for one in self.told]
 
     def steps(self, count, late=None, choice=0, ranks=RANKS):
         """Do so many steps of two seconds; some ranks come late to their collectives."""
@@ -59,7 +80,7 @@ class Watched:
                     **stamps,
                 }
                 seq = 1000 + self.step
-                self.chooser.add_step(Event(seq, begin + 1.9, "step", f"rank {rank}", 0, data))
+                self.report(Event(seq, begin + 1.9, "step", f"rank {rank}", 0, data))
             self.step += 1
 
     def written(self, kind):
@@ -67,10 +88,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched(tmp_path):
-    watched = Watched(tmp_path)
-    yield watched
-    watched._log.close()
+def watched(job, log, tmp_path):
+    return Watched(job, log, tmp_path / "log.jsonl")
 
 
 def test_no_schedule_is_chosen_before_the_window_is_full(watched):
@@ -90,9 +109,10 @@ def test_the_choice_to_keep_the_ring_is_logged_once(watched):
 def test_a_straggler_is_found_despite_clock_offsets_and_ranks_are_notified_once(watched):
     watched.steps(5)
     watched.steps(6, {3: 0.6})
-    (told,) = watched.told
-    assert told[0] == 1
-    assert (told[1].name, told[1].straggler) == ("stragglar", 3)
+    (told,) = watched.choices
+    assert (told["do"], told["number"]) == ("choose", 1)
+    assert (told["schedule"]["name"], told["schedule"]["straggler"]) == ("stragglar", 3)
+    assert watched.job.collective.number == 1
     chosen = watched.written("collective.chosen")[-1]
     assert (chosen.subject, chosen.data["straggler"]) == ("stragglar", 3)
     assert chosen.data["expected"]["stragglar"] < chosen.data["present"]
@@ -114,16 +134,22 @@ def test_only_steps_after_a_change_count_for_the_next_one(watched):
     watched.steps(4, {5: 0.6}, choice=1)
     assert len(watched.told) == 1
     watched.steps(1, {5: 0.6}, choice=1)
-    assert [(number, one.straggler) for number, one in watched.told] == [(1, 3), (2, 5)]
+    told = [(one["number"], one["schedule"]["straggler"]) for one in watched.choices]
+    assert told == [(1, 3), (2, 5)]
 
 
 def test_after_the_straggler_recovered_a_schedule_without_one_is_chosen(watched):
     watched.steps(5, {3: 0.6})
     watched.steps(5, choice=1)
-    assert watched.told[-1][1].straggler is None
+    assert watched.choices[-1]["schedule"]["straggler"] is None
 
 
 def test_without_a_measured_clock_no_schedule_is_chosen(watched):
-    watched.chooser.clocks = Clocks(())
+    watched.clocks = Clocks(())
     watched.steps(10, {3: 0.6})
     assert not watched.told and not watched.written("collective.chosen")
+
+
+def test_a_job_that_leaves_nothing_to_choose_is_refused():
+    with pytest.raises(ValueError, match="write `collective: auto`"):
+        CollectiveChooser("main").begin(View(0.0, {"main": JobView((), ())}))

@@ -7,7 +7,9 @@ import pytest
 from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline
 from testbed.control.protocol import (
+    Acknowledge,
     Checkpoint,
+    CircuitsAsked,
     CommandFailed,
     Decide,
     Fence,
@@ -21,6 +23,7 @@ from testbed.control.protocol import (
     SetCircuits,
     SpareReady,
     Superseded,
+    Tell,
 )
 from testbed.errors import InstrumentError
 from testbed.fabric.circuits import Circuit, HostPort
@@ -138,6 +141,23 @@ class Told:
 
     def send_to_rank(self, slot, message):
         self.messages.append(message)
+
+
+def test_some_ranks_are_told_a_message_and_those_of_a_request_that_its_circuits_are_lit(
+    repair, job, tmp_path
+):
+    told = {host: Told() for host in job.hosts}
+    job.bench.hosts.update(told)
+    request = CircuitsAsked(0, 2, 7, circuits=1, of=frozenset([0, 1]))
+    repair.do(Tell((1,), {"do": "straggle", "seconds": 0.1}), Acknowledge(request, 0.5))
+    lit = {"do": "lit", "generation": 2, "number": 7}
+    assert [one.messages for one in told.values()] == [
+        [lit],
+        [{"do": "straggle", "seconds": 0.1}, lit],
+    ]
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert event.kind == "circuits.lit"
+    assert event.data == {"generation": 2, "number": 7, "circuits": 1, "seconds": 0.5}
 
 
 def test_all_ranks_are_ordered_to_write_a_checkpoint(repair, job):
