@@ -6,7 +6,8 @@ management network, so both hosts of a circuit are probed as soon as it goes dar
 
 One unanswered probe proves nothing: a connection through a jump host, or a busy host, may be slow.
 A host is dead if its outlet is off; or if it did not answer two probes, or its agent's connection
-ended, and its own circuits and no others are dark at their far ends. Another host that does not
+ended, and its own circuits and no others are dark at their far ends. Several hosts are dead where
+that holds for all of them together: a rack may have lost its power. Another host that does not
 answer for long counts as unreachable, but only if all others answer: else the network may be
 broken.
 """
@@ -62,8 +63,8 @@ class Evidence:
     """Hosts that did not answer a probe, once for every probe since their last answer."""
     lost: frozenset[str] = frozenset()
     """Hosts whose agent's connection ended."""
-    off: str = ""
-    """A host whose outlet is off."""
+    off: frozenset[str] = frozenset()
+    """Hosts whose outlets are off."""
 
     def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
         """Return the evidence with one more observation, and the probes that it calls for."""
@@ -76,16 +77,19 @@ class Evidence:
             case AgentLost(host) if host in self.hosts:
                 return replace(self, lost=self.lost | {host})._probe_again(self.hosts)
             case HostOff(host) if host in self.hosts:
-                return replace(self, off=host), ()
+                return replace(self, off=self.off | {host}), ()
             case HostSilent(host) if host in self.hosts:
                 return self._with_silent(host)
         return self, ()  # a host that has left the job: it was probed before the circuits changed
 
     def _with_dark(self, port: HostPort) -> tuple[Evidence, Commands]:
-        asked = {host for c in self.circuits if port in c.ends for host in c.hosts}
-        fresh = asked - self.probed
+        broken = [circuit for circuit in self.circuits if port in circuit.ends]
+        fresh = {host for circuit in broken for host in circuit.hosts} - self.probed
+        # What a host answered before another of its circuits went dark says nothing about that.
+        for circuit in broken:
+            fresh |= frozenset() if self.dark & {*circuit.ends} else circuit.hosts & self.answered
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
-        return after, self._probes(fresh, 1)
+        return replace(after, answered=self.answered - fresh), self._probes(fresh, 1)
 
     def _with_silent(self, host: str) -> tuple[Evidence, Commands]:
         after = replace(self, silent=(*self.silent, host), answered=self.answered - {host})
@@ -96,8 +100,17 @@ class Evidence:
             return after, self._probes([host], _PATIENCE)
         return after._probe_again(other for other in self.hosts if other not in after.silent)
 
+    def probe_all(self) -> tuple[Evidence, Commands]:
+        """Probe all hosts: did something fail because one of them has?"""
+        return self._probe_again(self.hosts)
+
     def _probe_again(self, hosts: Iterable[str]) -> tuple[Evidence, Commands]:
-        """Probe hosts again, whatever they answered before: is the network to them there?"""
+        """Probe hosts again, whatever they answered before: is the network to them there?
+
+        Where all that do not answer are known to have failed, it is.
+        """
+        if self.off or self._are_dead(self.unreachable):
+            return self, ()
         asked = frozenset(hosts)
         after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
         return after, self._probes(asked, _PATIENCE)
@@ -105,20 +118,31 @@ class Evidence:
     def _probes(self, hosts: Iterable[str], patience: int) -> Commands:
         return tuple(ProbeHost(host, self.probe_limit * patience) for host in sorted(hosts))
 
+    def among(self, hosts: tuple[str, ...], circuits: Matching) -> Evidence:
+        """Return what of this is known of some of the hosts, and of circuits that they keep."""
+        there, ends = frozenset(hosts), {end for circuit in circuits for end in circuit.ends}
+        return Evidence(
+            *(hosts, circuits, self.probe_limit, self.dark & ends),
+            *(self.probed & there, self.answered & there),
+            tuple(host for host in self.silent if host in there),
+            *(self.lost & there, self.off & there),
+        )
+
     @property
-    def failed(self) -> HostFailure | None:
-        """Return the one host that has failed; None while none has, or several may have."""
-        if len(self.unreachable) != 1:
-            return None
-        host = self.unreachable[0]
-        if host == self.off:
-            return HostFailure(host, "off", f"the outlet of {host} is off")
-        if self.is_dead(host):
-            return HostFailure(host, "dead", f"{host} went dark and does not answer")
-        if not self.answered >= {*self.hosts} - {host}:
-            return None
+    def failed(self) -> tuple[HostFailure, ...]:
+        """Return the hosts that have failed; none while it is not known which."""
+        if self.off:
+            reason = "the outlet of {} is off"
+            return tuple(HostFailure(h, "off", reason.format(h)) for h in sorted(self.off))
+        gone = self.unreachable
+        if self._are_dead(gone):
+            reason = "{} went dark and does not answer"
+            return tuple(HostFailure(host, "dead", reason.format(host)) for host in gone)
+        if len(gone) != 1 or not self.answered >= {*self.hosts} - {*gone}:
+            return ()
+        (host,) = gone
         because = f"the agent of {host} is gone" if host in self.lost else f"{host} is silent"
-        return HostFailure(host, "unreachable", because)
+        return (HostFailure(host, "unreachable", because),)
 
     @property
     def unreachable(self) -> tuple[str, ...]:
@@ -126,14 +150,30 @@ class Evidence:
         return tuple(
             host
             for host in self.hosts
-            if host in self.lost or host == self.off or self.silent.count(host) > 1
+            if host in self.lost or host in self.off or self.silent.count(host) > 1
         )
 
-    def is_dead(self, host: str) -> bool:
-        """Tell whether a host is silent, and all of its circuits and no others are dark."""
-        far = {e for c in self.circuits if host in c.hosts for e in c.ends if e.host != host}
-        elsewhere = any(self.dark & set(c.ends) for c in self.circuits if host not in c.hosts)
-        return host in self.unreachable and bool(far) and far <= self.dark and not elsewhere
+    @property
+    def inexplicable(self) -> tuple[str, ...]:
+        """Return several unreachable hosts, once all others have answered and none is dead.
+
+        What an agent reports of its carriers comes before it answers, so nothing more is to come.
+        """
+        gone = self.unreachable
+        is_known = len(gone) > 1 and self.answered >= {*self.hosts} - {*gone}
+        return gone if is_known and not self.failed else ()
+
+    def _are_dead(self, gone: tuple[str, ...]) -> bool:
+        """Tell whether all circuits of some hosts and no others are dark at their far ends."""
+        theirs = [c for c in self.circuits if c.hosts & {*gone}]
+        far = {end for c in theirs for end in c.ends if end.host not in gone}
+        elsewhere = any(self.dark & {*c.ends} for c in self.circuits - {*theirs})
+        return bool(far) and far <= self.dark and not elsewhere
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether a host was probed that has not answered yet."""
+        return not self.probed <= self.answered
 
     @property
     def dark_between_answering_hosts(self) -> frozenset[Circuit]:
@@ -141,6 +181,6 @@ class Evidence:
 
         A host that reported a dark port may have failed right after that, so it is probed too.
         """
-        if not self.probed <= self.answered:
+        if self.is_open:
             return frozenset()
         return frozenset(c for c in self.circuits if self.dark & set(c.ends))

@@ -6,52 +6,32 @@ survivors leave and prepare the spare in parallel; then form a new generation wh
 its state from its ring predecessor. A circuit that goes dark between two hosts that answer is made
 again.
 
-A spare that fails is followed by the next. A survivor that fails before the new generation is
-ordered to form ends the recovery; one that fails later is replaced too, as long as another rank has
-the state of the model.
+A spare that fails is followed by the next. A survivor that fails meanwhile is replaced too, in the
+same recovery where the new generation is not ordered to form yet, else in the next one. Each fence
+is followed by circuits for all newcomers, so what came of circuits commanded before it is dropped.
+It ends when spares run out, or when no rank is left that has the state of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from testbed.control import protocol
 from testbed.control.descriptors import SpliceOptions
-from testbed.control.failure_detection import Commands, Evidence, HostObservation
-from testbed.control.fence_order import Failure, fences
+from testbed.control.failure_detection import Commands, Evidence, HostFailure, HostObservation
+from testbed.control.fence_order import fences
+from testbed.control.repair import (
+    Repair,
+    Replacement,
+    State,
+    leave,
+    next_repair,
+    spliced,
+    without_spare,
+)
+from testbed.fabric.circuits import Circuit
 from testbed.fabric.topology import ring
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A recovery in progress: the rank that is replaced, if any, and the steps done so far."""
-
-    rank: int | None
-    victim: str = ""
-    fences: tuple[protocol.Means, ...] = ()
-    """Those that are left to be tried, should the one that was commanded fail."""
-    fenced: bool = False
-    links_good: bool = False
-    spare_ready: bool = False
-    left: Mapping[int, int] = field(default_factory=dict)
-    joined: bool = False
-    finished: frozenset[int] = frozenset()
-
-    @property
-    def is_prepared(self) -> bool:
-        """Tell whether a new generation can be formed once all survivors have left."""
-        return self.links_good and (self.rank is None or (self.fenced and self.spare_ready))
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """A job under the policy: its situation, the evidence of failures, and the repair under way."""
-
-    now: protocol.Situation
-    evidence: Evidence
-    repair: Repair | None = None
-    gave_up: bool = False
 
 
 class Splice:
@@ -76,7 +56,7 @@ class Splice:
             case protocol.ValuesCorrupt(rank, why):
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
             case protocol.AgentLost(host) if host not in state.now.hosts:
-                return _without_spare(state, host), ()
+                return without_spare(state, host), ()
         if state.repair is None or state.repair.joined:
             return self._watch(state, observation)
         return self._repair(state, state.repair, observation)
@@ -86,62 +66,81 @@ class Splice:
     def _watch(self, state: State, observation: protocol.Observation) -> tuple[State, Commands]:
         match observation:
             case protocol.RankEnded(rank, code):
-                because = f"rank {rank} ended with code {code}"
-                return self._replace(state, rank, because, "rank")
+                return self._replace_rank(state, rank, f"rank {rank} ended with code {code}")
             case protocol.HeartbeatMissed(rank):
-                return self._replace(state, rank, f"rank {rank} was silent", "rank")
+                return self._replace_rank(state, rank, f"rank {rank} was silent")
             case protocol.StepDone(rank, _) if state.repair is not None:
                 return self._finish_when_all(state, state.repair, rank)
         if isinstance(observation, HostObservation):
-            return self._add_evidence(state, observation)
+            return self._judge(state, observation)
         return state, ()
 
-    def _add_evidence(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
-        evidence, probes = state.evidence.after(observation)
+    def _judge(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
+        """Act upon all that is known of hosts and circuits once something more is."""
+        evidence, commands = state.evidence.after(observation)
         state = replace(state, evidence=evidence)
-        if found := evidence.failed:
-            rank = state.now.hosts.index(found.host)
-            return self._replace(state, rank, found.because, found.failure)
-        if len(evidence.unreachable) > 1:
-            names = " and ".join(evidence.unreachable)
-            return self._give_up(state, f"{names} do not answer: is the way to them broken?")
-        if evidence.dark_between_answering_hosts:
-            return self._restore_circuits(state)
-        return state, probes
+        while (failed := state.evidence.failed) and not state.gave_up:
+            state, more = self._replace(state, failed)
+            commands += more
+        if state.gave_up:
+            return state, commands
+        if gone := state.evidence.inexplicable:
+            return self._give_up(
+                state, f"{' and '.join(gone)} do not answer: is the way to them broken?"
+            )
+        if dark := state.evidence.dark_between_answering_hosts:
+            state, more = self._restore_circuits(state, dark)
+            return state, commands + more
+        return state, commands
 
     # --- deciding ---------------------------------------------------------------------------
 
-    def _replace(
-        self, state: State, rank: int, because: str, failure: Failure
-    ) -> tuple[State, Commands]:
-        victim = state.now.hosts[rank]
-        if missing := _missing_state(state, rank):
-            return self._give_up(state, f"{because}, {missing}")
-        if not state.now.spares:
-            return self._give_up(state, f"{because}, and no spare host is left")
-        if lost := [host for host in state.evidence.unreachable if host != victim]:
-            return self._give_up(state, f"{because}, and {lost[0]} does not answer")
-        permitted = fences(failure, state.now.fences[victim])
-        if not permitted:
-            return self._give_up(state, f"{because}, and the lab permits no fence of {victim}")
-        first, *others = permitted
-        now, repair = _spliced(state.now, rank), Repair(rank, victim, tuple(others))
-        decided = protocol.Decide(because, victim, now.hosts[rank])
-        state = replace(state, now=now, repair=repair)
-        return state, (decided, protocol.Fence(rank, victim, first))
+    def _replace_rank(self, state: State, rank: int, because: str) -> tuple[State, Commands]:
+        failure = HostFailure(state.now.hosts[rank], "rank", because)
+        return self._replace(state, (failure,))
 
-    def _restore_circuits(self, state: State) -> tuple[State, Commands]:
-        dark = state.evidence.dark_between_answering_hosts
+    def _replace(self, state: State, failed: Sequence[HostFailure]) -> tuple[State, Commands]:
+        """Have spares take the places of hosts, besides those that are being replaced already."""
+        now, repair = state.now, next_repair(state.repair)
+        commands: Commands = ()
+        for one in failed:
+            rank, permitted = now.hosts.index(one.host), fences(one.failure, now.fences[one.host])
+            repair = repair.with_replacement(rank, Replacement(one.host, permitted[1:]))
+            state = replace(state, victims=(*state.victims, one.host))
+            why = ""
+            if len(repair.restored) == len(now.hosts):
+                why = "and no other rank holds its state"
+            elif not now.spares:
+                why = "and no spare host is left"
+            elif not permitted:
+                why = f"and the lab permits no fence of {one.host}"
+            if why:
+                state, more = self._give_up(state, f"{state.together}{one.because}, {why}")
+                return state, commands + more
+            now = spliced(now, rank)
+            decided = protocol.Decide(one.because, one.host, now.hosts[rank])
+            commands += (decided, protocol.Fence(rank, one.host, permitted[0]))
+        repair = replace(repair, links_good=False, failure=None)
+        return self._among_survivors(state, now, repair), commands
+
+    def _restore_circuits(self, state: State, dark: frozenset[Circuit]) -> tuple[State, Commands]:
+        """Make circuits again, with those of newcomers if there are any."""
+        repair = next_repair(state.repair)
+        repair = replace(repair, dark=repair.dark | dark, links_good=False)
+        state = self._among_survivors(state, state.now, repair)
+        if not repair.is_fenced:
+            return state, ()  # they are made with those of the newcomers
         names = ", ".join(sorted(map(str, dark)))
         because = f"{names} is dark between hosts that answer"
-        if missing := _missing_state(state, None):
-            return self._give_up(state, f"{because}, {missing}")
-        repair = Repair(None)
-        return replace(state, repair=repair), (
-            protocol.Decide(because, names, names),
-            protocol.SetCircuits(ring(state.now.hosts, state.now.ports), dark),
-            protocol.Leave(_survivors(state, repair), state.now.generation),
-        )
+        state, made = self._set_circuits(state, repair)
+        state, left = leave(state)
+        return state, (protocol.Decide(because, names, names), *made, *left)
+
+    def _among_survivors(self, state: State, now: protocol.Situation, repair: Repair) -> State:
+        """Return the state in a repair: only survivors and what joins them can fail unnoticed."""
+        hosts = tuple(now.hosts[rank] for rank in sorted(repair.survivors(now)))
+        evidence = state.evidence.among(hosts, repair.unchanged(now))
+        return replace(state, now=now, repair=repair, evidence=evidence)
 
     def _give_up(self, state: State, reason: str) -> tuple[State, Commands]:
         return replace(state, gave_up=True), (protocol.GiveUp(reason),)
@@ -151,76 +150,156 @@ class Splice:
     def _repair(
         self, state: State, repair: Repair, observation: protocol.Observation
     ) -> tuple[State, Commands]:
-        """Go on with a repair whose generation is not formed yet.
-
-        Hosts that do not answer are no evidence meanwhile: ports are dark because circuits are
-        being moved, and a host that starts a process is busy.
-        """
-        newcomer = "" if repair.rank is None else state.now.hosts[repair.rank]
-        present = ("", newcomer)
+        """Go on with a repair whose generation is not formed yet."""
+        newcomers = repair.newcomers(state.now)
         match observation:
-            case protocol.Fenced() if not repair.fenced and repair.rank is not None:
-                leave = protocol.Leave(_survivors(state, repair), state.now.generation)
-                commands = (*self._add_spare(state, repair.rank), leave)
-                return replace(state, repair=replace(repair, fenced=True)), commands
-            case protocol.FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
-                return self._next_fence(state, repair, reason)
+            case protocol.Fenced(host):
+                return self._fenced(state, repair, host)
+            case protocol.FenceFailed(host, reason):
+                return self._next_fence(state, repair, host, reason)
             case protocol.RankLeft(rank, committed):
                 left = {**repair.left, rank: committed}
                 return self._join_when_ready(state, replace(repair, left=left))
-            case protocol.RankEnded(rank, code) if rank != repair.rank:
-                return self._give_up(state, f"rank {rank} ended too, with code {code}")
-            case protocol.LinksGood(of) if of in present:
+            case protocol.HeartbeatMissed(rank) if rank not in repair.replaced:
+                silent = repair.silent | {rank}
+                return self._join_when_ready(state, replace(repair, silent=silent))
+            case protocol.RankEnded(rank, code) if rank not in repair.replaced:
+                return self._replace_rank(state, rank, f"rank {rank} ended with code {code}")
+            case protocol.RankEnded(rank, code) if repair.replaced[rank].fenced:
+                return self._next_spare(state, repair, rank, f"its rank ended with code {code}")
+            case protocol.LinksGood(of, number) if self._is_present(state, of, number):
                 return self._join_when_ready(state, replace(repair, links_good=True))
-            case protocol.SpareReady(of) if of in present:
-                return self._join_when_ready(state, replace(repair, spare_ready=True))
-            case protocol.CommandFailed(reason, spare=True, newcomer=of) if of in present:
-                return self._next_spare(state, repair, reason)
-            case protocol.CommandFailed(reason, spare=False):
-                return self._give_up(state, reason)
-            case protocol.AgentLost(host) if host == newcomer:
-                return self._next_spare(state, repair, f"the agent of {host} is gone")
-            case protocol.AgentLost(host):
-                return self._give_up(state, f"the agent of {host} is gone too")
-            case protocol.RankEnded(_, code) if repair.fenced:
-                return self._next_spare(state, repair, f"its rank ended with code {code}")
+            case protocol.Superseded(of, number) if self._is_present(state, of, number):
+                return self._set_circuits(state, repair)
+            case protocol.SpareReady(host) if not host or host in newcomers:
+                return self._spare_ready(state, repair, newcomers.get(host))
+            case protocol.CommandFailed(_, _, of, number) if self._is_present(state, of, number):
+                return self._command_failed(state, repair, observation)
+            case protocol.AgentLost(host) if host in newcomers:
+                because = f"the agent of {host} is gone"
+                return self._next_spare(state, repair, newcomers[host], because)
+        if isinstance(observation, HostObservation):
+            return self._judge_failure(*self._judge(state, observation))
         return state, ()
 
-    def _next_fence(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
-        if repair.rank is None or not repair.fences:
-            text = f"{repair.victim} may still take part, for no permitted fence came up: {reason}"
-            return self._give_up(state, text)
-        means, *others = repair.fences
-        state = replace(state, repair=replace(repair, fences=tuple(others)))
-        return state, (protocol.Fence(repair.rank, repair.victim, means),)
+    def _is_present(self, state: State, newcomer: str, number: int) -> bool:
+        """Tell whether an outcome is of what was commanded last; unnumbered ones always are."""
+        assert state.repair is not None
+        is_known = not newcomer or newcomer in state.repair.newcomers(state.now)
+        return is_known and number in (0, state.commanded)
 
-    def _add_spare(self, state: State, rank: int) -> Commands:
-        """Return the commands that make a host take a rank's place."""
-        wanted = ring(state.now.hosts, state.now.ports)
+    def _fenced(self, state: State, repair: Repair, host: str) -> tuple[State, Commands]:
+        for rank, one in repair.replaced.items():
+            if not one.fenced and host in ("", one.victim):
+                repair = repair.with_replacement(rank, replace(one, fenced=True))
+                state, added = self._add_spare(replace(state, repair=repair), repair, rank)
+                state, left = leave(state)
+                return state, (*added, *left)
+        return state, ()
+
+    def _next_fence(
+        self, state: State, repair: Repair, host: str, reason: str
+    ) -> tuple[State, Commands]:
+        for rank, one in repair.replaced.items():
+            if one.victim == host and not one.fenced:
+                if not one.fences:
+                    text = f"{host} may still take part, for no permitted fence came up: {reason}"
+                    return self._give_up(state, text)
+                means, *others = one.fences
+                repair = repair.with_replacement(rank, replace(one, fences=tuple(others)))
+                return replace(state, repair=repair), (protocol.Fence(rank, host, means),)
+        return state, ()
+
+    def _add_spare(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
+        """Command what brings a host into a rank's place; no circuit before all are fenced."""
+        made: Commands = ()
         host = state.now.hosts[rank]
-        fresh = frozenset(circuit for circuit in wanted if host in circuit.hosts)
-        return protocol.SetCircuits(wanted, fresh, host), protocol.PrepareSpare(rank, host)
+        if repair.is_fenced:
+            state, made = self._set_circuits(state, repair, host)
+        return state, (*made, protocol.PrepareSpare(rank, host))
 
-    def _next_spare(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
-        if repair.rank is None or not state.now.spares:
-            return self._give_up(state, f"{reason}, and no spare host is left")
-        now = _spliced(state.now, repair.rank)
-        state = replace(state, now=now, repair=replace(repair, links_good=False, spare_ready=False))
+    def _set_circuits(
+        self, state: State, repair: Repair, newcomer: str = ""
+    ) -> tuple[State, Commands]:
+        """Command the circuits of the next generation; all that are new to it are verified."""
+        now, number = state.now, state.commanded + 1
+        wanted = ring(now.hosts, now.ports)
+        command = protocol.SetCircuits(wanted, wanted - repair.unchanged(now), newcomer, number)
+        repair = replace(repair, links_good=False, failure=None)
+        return replace(state, repair=repair, commanded=number), (command,)
+
+    def _command_failed(
+        self, state: State, repair: Repair, failed: protocol.CommandFailed
+    ) -> tuple[State, Commands]:
+        """Act upon a failure; one of circuits only once all survivors have answered after it."""
+        if not failed.number:
+            return self._take_failure(state, repair, failed)
+        if not repair.is_fenced:
+            return state, ()  # they are commanded again
+        evidence, probes = state.evidence.probe_all()
+        return replace(state, evidence=evidence, repair=replace(repair, failure=failed)), probes
+
+    def _take_failure(
+        self, state: State, repair: Repair, failed: protocol.CommandFailed
+    ) -> tuple[State, Commands]:
+        newcomers = repair.newcomers(state.now)
+        if not failed.spare or not newcomers:
+            return self._give_up(state, failed.reason)
+        rank = newcomers.get(failed.newcomer, next(iter(newcomers.values())))
+        return self._next_spare(state, repair, rank, failed.reason)
+
+    def _judge_failure(self, state: State, commands: Commands) -> tuple[State, Commands]:
+        """Act upon a failure that was put off, once all hosts that were probed have answered."""
+        repair = state.repair
+        if state.gave_up or repair is None or repair.failure is None or state.evidence.is_open:
+            return state, commands
+        state, more = self._take_failure(state, repair, repair.failure)
+        return state, commands + more
+
+    def _next_spare(
+        self, state: State, repair: Repair, rank: int, reason: str
+    ) -> tuple[State, Commands]:
+        if not state.now.spares:
+            return self._give_up(state, f"{state.together}{reason}, and no spare host is left")
+        one = replace(repair.replaced[rank], spare_ready=False)
+        repair = replace(repair.with_replacement(rank, one), links_good=False, failure=None)
+        state = replace(state, now=spliced(state.now, rank), repair=repair)
         because = f"the spare failed: {reason}"
-        decided = protocol.Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
-        # Before the fence is up nothing is moved; then it is the new spare that is brought in.
-        return state, (decided, *(self._add_spare(state, repair.rank) if repair.fenced else ()))
+        decided = protocol.Decide(because, f"rank {rank}", state.now.hosts[rank])
+        if not one.fenced:  # nothing is moved before that; then it is the new spare's turn
+            return state, (decided,)
+        state, added = self._add_spare(state, repair, rank)
+        return state, (decided, *added)
+
+    def _spare_ready(
+        self, state: State, repair: Repair, rank: int | None
+    ) -> tuple[State, Commands]:
+        for known, one in repair.replaced.items():
+            if rank == known or (rank is None and not one.spare_ready):
+                ready = repair.with_replacement(known, replace(one, spare_ready=True))
+                return self._join_when_ready(state, ready)
+        return state, ()
 
     def _join_when_ready(self, state: State, repair: Repair) -> tuple[State, Commands]:
-        survivors = _survivors(state, repair)
-        if not (survivors <= repair.left.keys() and repair.is_prepared):
-            return replace(state, repair=repair), ()
+        state = replace(state, repair=repair)
+        holders = repair.survivors(state.now) - repair.without_state
+        if not repair.is_prepared:
+            return state, ()
+        if missing := holders - repair.left.keys():
+            return self._replace_silent(state, missing) if missing <= repair.silent else (state, ())
         now = replace(state.now, generation=state.now.generation + 1)
-        restore = {} if repair.rank is None else {repair.rank: (repair.rank - 1) % len(now.hosts)}
-        join = protocol.Join(
-            now.generation, now.hosts, min(repair.left[r] for r in survivors), restore
-        )
-        return State(now, self._no_evidence(now), replace(repair, joined=True)), (join,)
+        restore = {rank: (rank - 1) % len(now.hosts) for rank in sorted(repair.restored)}
+        committed = min(repair.left[rank] for rank in holders)
+        join = protocol.Join(now.generation, now.hosts, committed, restore)
+        evidence, joined = self._no_evidence(now), replace(repair, joined=True)
+        return replace(state, now=now, evidence=evidence, repair=joined), (join,)
+
+    def _replace_silent(self, state: State, ranks: frozenset[int]) -> tuple[State, Commands]:
+        """Replace ranks that missed their heartbeats, as all but these have left."""
+        hosts = [(rank, state.now.hosts[rank]) for rank in sorted(ranks)]
+        reason = "rank {} was silent and did not leave"
+        found = [HostFailure(host, "rank", reason.format(rank)) for rank, host in hosts]
+        return self._replace(state, found)
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         finished = repair.finished | {rank}
@@ -230,29 +309,3 @@ class Splice:
     def _no_evidence(self, situation: protocol.Situation) -> Evidence:
         circuits = ring(situation.hosts, situation.ports)
         return Evidence(situation.hosts, circuits, self._probe_limit)
-
-
-def _spliced(situation: protocol.Situation, rank: int) -> protocol.Situation:
-    """Return a situation in which the first spare has taken a rank's place."""
-    spare, *others = situation.spares
-    hosts = (*situation.hosts[:rank], spare, *situation.hosts[rank + 1 :])
-    return replace(situation, hosts=hosts, spares=tuple(others))
-
-
-def _survivors(state: State, repair: Repair) -> frozenset[int]:
-    return frozenset(range(len(state.now.hosts))) - {repair.rank}
-
-
-def _missing_state(state: State, lost: int | None) -> str:
-    """Return why a generation without the rank `lost` could not go on, or an empty string."""
-    if lost is not None and len(state.now.hosts) == 1:
-        return "and no other rank holds its state"
-    newcomer = None if state.repair is None else state.repair.rank
-    if state.repair and newcomer not in {None, lost, *state.repair.finished}:
-        return f"before rank {newcomer} was known to have its state"
-    return ""
-
-
-def _without_spare(state: State, host: str) -> State:
-    spares = tuple(spare for spare in state.now.spares if spare != host)
-    return replace(state, now=replace(state.now, spares=spares))

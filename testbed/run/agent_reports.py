@@ -63,7 +63,7 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
             return protocol.RankEnded(rank, said["code"])
         case "heartbeat-missed":
             return protocol.HeartbeatMissed(rank)
-        case "left" if said["committed"] is not None:
+        case "left" if said["committed"] is not None and said["generation"] == job.generation:
             return protocol.RankLeft(rank, said["committed"])
         case "ready":
             return protocol.SpareReady(host)

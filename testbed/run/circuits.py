@@ -100,9 +100,12 @@ def verify_paths(
 def _ask(
     bench: Bench, near: HostPort, far: HostPort, limit: float, *, direct: bool = False
 ) -> Future[Answer]:
-    return bench.hosts[near.host].ask_identity(
-        near.port, bench.hosts[far.host], far.port, limit=limit, direct=direct
-    )
+    ends = bench.hosts.get(near.host), bench.hosts.get(far.host)
+    if ends[0] is None or ends[1] is None:  # it was given up, as another recovery's victim
+        gone: Future[Answer] = Future()
+        gone.set_exception(HostError(near.host if ends[0] is None else far.host, "is given up"))
+        return gone
+    return ends[0].ask_identity(near.port, ends[1], far.port, limit=limit, direct=direct)
 
 
 def _verdict(

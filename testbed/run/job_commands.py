@@ -175,6 +175,8 @@ class JobCommands:
             if self._is_stale(wanted):
                 return protocol.Superseded(wanted.newcomer, wanted.number)
             raise
+        if self._is_stale(wanted):
+            return protocol.Superseded(wanted.newcomer, wanted.number)
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
             return protocol.LinksGood(wanted.newcomer, wanted.number)

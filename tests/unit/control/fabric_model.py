@@ -208,7 +208,7 @@ def _job_commanded(world, at, member, job, command):
     match command:
         case protocol.Fence(_, host, _):
             member = replace(member, fenced=member.fenced | {host})
-            said = [protocol.Fenced()]
+            said = [protocol.Fenced(host)]
         case protocol.PrepareSpare(_, host):
             said = [protocol.SpareReady(host)]
         case protocol.Leave(ranks, _):

@@ -30,6 +30,7 @@ from testbed.control.protocol import (
     Situation,
     SpareReady,
     StepDone,
+    Superseded,
 )
 from testbed.control.splice import Splice
 from testbed.fabric.topology import ring
@@ -59,7 +60,12 @@ class World:
         self.committed = dict.fromkeys(hosts, 8) | (committed or {})
         self.sources = {host: deque() for host in hosts}
         self.left, self.good, self.ready = set(), set(), set()
-        self.is_shut_out = False
+        self.shut_out = set()
+        """The fenced hosts of which the policy may know it."""
+        self.new = set()
+        """The spares that the next generation begins with."""
+        self.commanded = None
+        """The circuits that were commanded last."""
         self.with_state = set(self.hosts)
         self._hasty = hasty
         self.done = []
@@ -136,8 +142,7 @@ class World:
                 return RankEnded(rank, code)
             case ("silent",):
                 return HeartbeatMissed(rank)
-            case ("left", generation, committed):
-                assert generation == self.generation
+            case ("left", generation, committed) if generation == self.generation:
                 self.left.add(host)
                 return RankLeft(rank, committed)
             case ("ready",):
@@ -166,13 +171,12 @@ class World:
             case Fence(rank, host, _):
                 assert self.hosts[rank] == host
                 self.fenced.add(host)
-                self.left, self.good, self.ready = set(), set(), set()
-                self.is_shut_out = False
-                self.sources["fence", len(self.done)] = deque([self._fence_is_up])
-            case SetCircuits(circuits, verify, newcomer):
-                assert self.is_shut_out or not newcomer
-                self.lit = circuits
-                self._work(lambda: self._verified(verify, newcomer))
+                self.sources["fence", len(self.done)] = deque([lambda: self._fence_is_up(host)])
+            case SetCircuits(circuits):
+                assert self.fenced <= self.shut_out
+                self.lit, self.commanded = circuits, command
+                self.good &= circuits
+                self._work(lambda: self._verified(command))
             case Leave(ranks, generation):
                 assert generation == self.generation
                 for rank in ranks:
@@ -181,11 +185,13 @@ class World:
                     )
             case PrepareSpare(rank, host):
                 self.hosts[rank] = host
+                self.new.add(host)
                 if host in self.dead:
                     self._work(lambda: CommandFailed("it did not start", True, host))
                 self._say(host, "ready")
             case Join():
                 self._check_join(command)
+                self.left = set()
                 self.generation = command.generation
                 if not {*self.dead, *self.broken} & {*self.hosts}:
                     self.with_state |= {*self.hosts}
@@ -204,20 +210,23 @@ class World:
         else:
             self.sources["worker", len(self.done)] = deque([outcome])
 
-    def _fence_is_up(self):
-        self.is_shut_out = True
-        return Fenced()
+    def _fence_is_up(self, host):
+        self.shut_out.add(host)
+        return Fenced(host)
 
     def _probed(self, host, limit):
         return HostSilent(host) if host in self.dead else HostAnswered(host)
 
-    def _verified(self, verify, newcomer):
-        bad = {c for c in verify if {end.host for end in c.ends} & self.dead}
+    def _verified(self, command):
+        of = command.newcomer, command.number
+        if command is not self.commanded:
+            return Superseded(*of)
+        bad = {c for c in command.verify if c.hosts & self.dead}
         if not bad:
-            self.good |= verify
-            return LinksGood(newcomer)
-        spare = newcomer in {end.host for c in bad for end in c.ends}
-        return CommandFailed("nobody answered", spare, newcomer)
+            self.good |= command.verify
+            return LinksGood(*of)
+        spare = any(command.newcomer in circuit.hosts for circuit in bad)
+        return CommandFailed("nobody answered", spare, *of)
 
     # --- what must never happen -------------------------------------------------------------
 
@@ -231,15 +240,16 @@ class World:
         assert join.generation == self.generation + 1
         assert list(join.hosts) == self.hosts
         assert self.lit == ring(self.hosts, self.ports)
-        newcomers = {self.hosts[rank] for rank in join.restore}
-        survivors = set(self.hosts) - newcomers
-        assert survivors <= self.left & self.with_state
+        restored = {self.hosts[rank] for rank in join.restore}
+        survivors = set(self.hosts) - restored
+        assert survivors and survivors <= self.left & self.with_state
+        newcomers = restored & self.new
         assert newcomers <= self.ready
-        assert {c for c in self.lit if {e.host for e in c.ends} & newcomers} <= self.good
+        assert {c for c in self.lit if c.hosts & newcomers} <= self.good
         assert join.committed == min(self.committed[host] for host in survivors)
         for rank, source in join.restore.items():
             assert source == (rank - 1) % len(self.hosts)
-            assert self.hosts[source] in survivors
+        self.new = set()
 
     # --- how it ended -----------------------------------------------------------------------
 
@@ -268,7 +278,7 @@ def _hosts_of(command):
     match command:
         case ProbeHost(host, _) | PrepareSpare(_, host) | Fence(_, host, _):
             return {host}
-        case SetCircuits(circuits, _, _):
+        case SetCircuits(circuits):
             return {end.host for circuit in circuits for end in circuit.ends}
         case Join(_, hosts, _, _):
             return set(hosts)

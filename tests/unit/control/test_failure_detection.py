@@ -41,8 +41,10 @@ def dark(*ports):
 
 def verdict(*observations):
     evidence, _ = weigh(*observations)
-    found = evidence.failed and (evidence.failed.host, evidence.failed.failure)
-    return found, {str(circuit) for circuit in evidence.dark_between_answering_hosts}
+    found = [(one.host, one.failure) for one in evidence.failed]
+    return (found[0] if len(found) == 1 else found or None), {
+        str(circuit) for circuit in evidence.dark_between_answering_hosts
+    }
 
 
 ONE_DARK = "h0.p1–h1.p0"
@@ -52,6 +54,7 @@ NEIGHBOURS = [HostAnswered("h0"), HostAnswered("h2")]
 
 
 DEAD, UNREACHABLE = ("h1", "dead"), ("h1", "unreachable")
+OFF, OFF_TOO = ("h1", "off"), ("h2", "off")
 REST = [*NEIGHBOURS, HostAnswered("h3")]
 EVERYWHERE = dark(*(end for circuit in RING for end in circuit.ends))
 
@@ -125,12 +128,49 @@ def test_a_host_late_once_is_not_declared_dead_after_a_restart_of_the_switch(see
     evidence = Evidence(HOSTS, RING, LIMIT)
     for observation in seen:
         evidence, _ = evidence.after(observation)
-        assert evidence.failed is None
+        assert evidence.failed == ()
 
 
-@given(st.permutations([*dark(BEFORE, OWN[0]), *NEIGHBOURS, ANSWERED, HostAnswered("h3")]))
+@given(st.permutations([*dark(OWN[0]), *NEIGHBOURS, ANSWERED, HostAnswered("h3")]))
 def test_a_dark_circuit_is_detected_in_any_order_of_observations(seen):
-    assert verdict(*seen) == (None, {ONE_DARK})
+    assert verdict(*dark(BEFORE), *seen) == (None, {ONE_DARK})
+
+
+def test_a_host_that_answered_is_probed_again_when_another_of_its_circuits_goes_dark():
+    _, probes = weigh(*dark(BEFORE), *REST, *dark(BEHIND))
+    assert probes == (ProbeHost("h2", LIMIT),)
+    _, probes = weigh(*dark(BEHIND), *REST, *dark(HostPort("h3", "p0")))
+    assert probes == (ProbeHost("h2", LIMIT), ProbeHost("h3", LIMIT))
+
+
+FEED = dark(HostPort("h0", "p1"), HostPort("h3", "p0"))
+"""What the other hosts see where h1 and h2, which are neighbours, lose their power."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "failed"),
+    [
+        ([*FEED, *[SILENT, HostSilent("h2")] * 2], [("h1", "dead"), ("h2", "dead")]),
+        ([*FEED, AgentLost("h1"), AgentLost("h2")], [("h1", "dead"), ("h2", "dead")]),
+        ([*FEED, SILENT, HostSilent("h2"), HostOff("h2"), HostOff("h1")], [OFF, OFF_TOO]),
+        ([*FEED, SILENT, HostSilent("h2"), HostOff("h2")], [OFF_TOO]),
+        # one of them is silent once only, or their light is there: it is not known which failed
+        ([*FEED, SILENT, SILENT, HostSilent("h2")], []),
+        ([*FEED[:1], *[SILENT, HostSilent("h2")] * 2, HostAnswered("h0")], []),
+        ([AgentLost("h1"), AgentLost("h2"), *REST], []),
+    ],
+)
+def test_several_hosts_have_failed_where_the_evidence_is_against_all_of_them(seen, failed):
+    evidence, _ = weigh(*seen)
+    assert [(one.host, one.failure) for one in evidence.failed] == failed
+
+
+def test_what_is_known_of_hosts_that_stay_outlives_the_others():
+    evidence, _ = weigh(*FEED, SILENT, HostSilent("h2"), HostOff("h2"), AgentLost("h3"))
+    kept = frozenset(c for c in RING if c.hosts == {"h0", "h3"})
+    among = evidence.among(("h0", "h1", "h3"), kept)
+    assert (among.off, among.silent, among.lost) == (set(), ("h1",), {"h3"})
+    assert not among.dark
 
 
 def test_both_hosts_of_a_dark_circuit_are_probed_at_once_and_only_once():
@@ -165,20 +205,20 @@ def test_when_an_agent_is_lost_all_other_hosts_are_probed_once():
 def test_a_port_outside_any_circuit_triggers_no_probe():
     evidence, probes = weigh(*dark(HostPort("h5", "p0")))
     assert probes == ()
-    assert evidence.failed is None
+    assert evidence.failed == ()
 
 
 def test_a_host_that_is_in_no_circuit_is_not_judged():
     others = [HostSilent("h9"), HostSilent("h9")]
     evidence, probes = weigh(*dark(BEFORE), *others)
-    assert (evidence.failed, probes) == (None, ())
+    assert (evidence.failed, probes) == ((), ())
 
 
 def test_with_two_hosts_a_dark_circuit_does_not_show_which_is_dead():
     pair = ring(("h0", "h1"), PORTS)
     both = dark(HostPort("h0", "p1"), HostPort("h0", "p0"))
     evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)
-    assert (evidence.failed.host, evidence.failed.failure) == DEAD
+    assert [(one.host, one.failure) for one in evidence.failed] == [DEAD]
     evidence, _ = weigh(*both, ANSWERED, HostAnswered("h0"), circuits=pair)
     assert evidence.dark_between_answering_hosts == {
         Circuit.parse("h0.p0", "h1.p1"),
