@@ -96,6 +96,12 @@ METRICS: dict[str, MetricDefinition] = {
     "gain_agreement": _Metric(
         "1", "neither", "step_gain over communication_share times collective_gain"
     ),
+    "iteration_time": _Metric("s", "lower", "an iteration of training on rails"),
+    "stall": _Metric("s", "lower", "what of an iteration is there because circuits take time"),
+    "stall_formula": _Metric("s", "lower", "the same by the closed formula, from the windows"),
+    "slowdown": _Metric("1", "lower", "iteration over one whose circuits take no time"),
+    "rail_changes": _Metric("1", "lower", "changes of circuits of a rail in an iteration"),
+    "smallest_window": _Metric("s", "higher", "the least time that a change could take unnoticed"),
     "steps": _Metric("1", "neither", "steps finished when the trial ended"),
     "loss": _Metric("1", "neither", "training loss of the last step"),
     "digest": _Metric("", "neither", "SHA-256 of model, optimiser, step and data position"),

@@ -27,8 +27,9 @@ class Operation:
 
     group: str
     number: int
-    """Of the operations of these ranks of the group, from 0."""
+    """Which of the group's operations it is, the same on all ranks that take part."""
     ranks: tuple[int, ...]
+    """Those that need the circuits together: all of the group, or two neighbours of a pipeline."""
     begin: float
     """When the rank came to it."""
     lit: float
@@ -101,18 +102,14 @@ class InGroup(Protocol):
         """Return the group's name."""
 
     @property
-    def number(self) -> int:
-        """Return the number of the operation among those of these ranks."""
-
-    @property
     def ranks(self) -> tuple[int, ...]:
-        """Return the ranks that take part."""
+        """Return the ranks that need its circuits together."""
 
 
 def stages_of(operations: Sequence[InGroup], groups: Mapping[str, Group]) -> Iterator[RankStage]:
-    """Yield the stages of a rank's operations on its rail, in order.
+    """Yield the stages of a rank's operations in an iteration on its rail, in order.
 
-    Operations inside a host neither begin nor end one.
+    Operations inside a host neither begin nor end one. Their numbers are their places.
     """
     places: dict[tuple[str, tuple[int, ...]], int] = {}
     first: int | None = None
@@ -127,7 +124,7 @@ def stages_of(operations: Sequence[InGroup], groups: Mapping[str, Group]) -> Ite
             continue
         key = own.group, own.ranks
         place = places[key] = places.get(key, -1) + 1
-        stage = Stage(own.group, operations[first].number, own.ranks, place)
+        stage = Stage(own.group, place, own.ranks, place)
         yield RankStage(stage, first, last)
         first = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from testbed.fabric.circuits import Matching
+from testbed.fabric.circuits import Circuit, HostPort, Matching
 from testbed.rails.stage import RankPorts, Stage, circuits_of
 
 
@@ -76,7 +76,9 @@ class Rail:
         """Take the fabric ports of the ranks on this rail, and the ranks of each group on it."""
         self._ports = ports
         self._groups = groups
+        self._members = {name: frozenset(ranks) for name, ranks in groups.items()}
         self._rank_at = {port: rank for rank, own in enumerate(ports) for port in own}
+        self._circuits: dict[tuple[str, tuple[int, ...]], Matching] = {}
 
     def join(self, state: RailState, rank: int, group: str) -> tuple[RailState, bool]:
         """Have a rank join a group, and tell whether all of it have joined now.
@@ -124,7 +126,7 @@ class Rail:
 
     def is_complete(self, state: RailState, stage: Stage) -> bool:
         """Tell whether all ranks of a stage are ready for it."""
-        return state.ready.get(stage, frozenset()) >= {*stage.ranks}
+        return len(state.ready.get(stage, ())) == len(stage.ranks)
 
     def late(self, state: RailState, stage: Stage) -> tuple[int, ...]:
         """Return the ranks that a stage waits for: not yet ready, or not yet done with another."""
@@ -132,23 +134,31 @@ class Rail:
         if missing:
             return missing
         wanted = self.circuits(stage)
-        return tuple(sorted(self._users(state, _in_the_way(state.lit, wanted))))
+        return tuple(sorted(self._users(state, _in_the_way(_by_port(state.lit), wanted))))
 
     def circuits(self, stage: Stage) -> Matching:
         """Return the circuits that a stage needs."""
-        return circuits_of(stage, self._groups[stage.group], self._ports)
+        key = stage.group, stage.ranks
+        if key not in self._circuits:
+            self._circuits[key] = circuits_of(stage, self._groups[stage.group], self._ports)
+        return self._circuits[key]
+
+    def ends(self, stage: Stage, rank: int) -> list[HostPort]:
+        """Return the ports of a rank that a stage uses."""
+        ends = (end for circuit in self.circuits(stage) for end in circuit.ends)
+        return [end for end in ends if self._rank_at[end] == rank]
 
     # --- inside -------------------------------------------------------------------------------
 
     def _check(self, state: RailState, rank: int, stage: Stage) -> None:
-        members = self._groups.get(stage.group, ())
-        if not {*stage.ranks} <= {*members}:
+        if not self._members.get(stage.group, frozenset()).issuperset(stage.ranks):
             raise WrongRequest(f"rank {rank} asks for {stage} of ranks that are not in the group")
         if rank not in stage.ranks:
             raise WrongRequest(f"rank {rank} asks for {stage}, in which it has no part")
-        absent = sorted({*stage.ranks} - state.joined.get(stage.group, frozenset()))
-        if absent:
-            raise WrongRequest(f"rank {rank} asks for {stage} before rank {absent[0]} has joined")
+        joined = state.joined.get(stage.group, frozenset())
+        if not joined.issuperset(stage.ranks):
+            absent = min({*stage.ranks} - joined)
+            raise WrongRequest(f"rank {rank} asks for {stage} before rank {absent} has joined")
         last = state.last.get((rank, stage.group, stage.ranks), -1)
         if stage.number <= last:
             raise WrongRequest(f"rank {rank} asks for {stage} after {stage.group} {last}")
@@ -162,14 +172,16 @@ class Rail:
         One may overtake another: what both remove is removed once, and no rank waits for two.
         """
         effects: list[Effect] = []
+        at = _by_port(state.lit)
         for stage in tuple(state.ready):
             if not self.is_complete(state, stage) or stage in state.held:
                 continue
             wanted = self.circuits(stage)
-            remove = _in_the_way(state.lit, wanted)
+            remove = _in_the_way(at, wanted)
             if self._users(state, remove):
                 continue
             state, effect = _begun(state, stage, remove, wanted - state.lit)
+            at = _by_port(state.lit) if remove else at
             effects.append(effect)
         return state, tuple(effects)
 
@@ -187,10 +199,14 @@ def _left(state: RailState, rank: int) -> RailState:
     return replace(state, using={who: own for who, own in state.using.items() if who != rank})
 
 
-def _in_the_way(lit: Matching, wanted: Matching) -> Matching:
-    """Return the lit circuits that share a port with circuits that are wanted and not lit."""
-    ports = {end for circuit in wanted - lit for end in circuit.ends}
-    return frozenset(circuit for circuit in lit if not ports.isdisjoint(circuit.ends))
+def _by_port(lit: Matching) -> dict[HostPort, Circuit]:
+    return {end: circuit for circuit in lit for end in circuit.ends}
+
+
+def _in_the_way(at: Mapping[HostPort, Circuit], wanted: Matching) -> Matching:
+    """Return the lit circuits, by port, that share one with circuits that are wanted, not lit."""
+    ends = (end for circuit in wanted for end in circuit.ends)
+    return frozenset(at[end] for end in ends if end in at) - wanted
 
 
 def _begun(

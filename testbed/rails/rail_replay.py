@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from testbed.fabric.circuits import Circuit
+from testbed.fabric.circuits import HostPort
 from testbed.rails.profile import ControlCost
 from testbed.rails.rail import Effect, Move
 from testbed.rails.requests import Mode, Outcome, RailRequests, Requests
@@ -70,8 +70,9 @@ class RailReplay:
         self._free = 0.0
         """When the switch has made all changes that it was commanded."""
         self._wakes: float | None = None
-        self._left: dict[int | tuple[int, Circuit], float] = {}
-        """When each rank left its last stage, and each of its circuits."""
+        self._left: dict[int, float] = {}
+        """When each rank left its last stage; `_freed`, when a rank last did one at each port."""
+        self._freed: dict[HostPort, float] = {}
         self._reached: dict[Stage, tuple[float, int]] = {}
         self._moves: list[tuple[Move, float, float, float]] = []
         """Each change: when the last rank had left, its command, its answer."""
@@ -85,8 +86,8 @@ class RailReplay:
         """Have a rank leave its stage for the following one."""
         stage = self._state.rail.using[rank]
         self._left[rank] = now
-        for circuit in self._requests.rail.circuits(stage):
-            self._left[rank, circuit] = now
+        for end in self._requests.rail.ends(stage, rank):
+            self._freed[end] = now
         self._do(now, self._requests.leave(self._state, now, rank, following))
 
     def changes(self) -> Iterator[Change]:
@@ -122,8 +123,7 @@ class RailReplay:
         self._do(now, self._requests.wake(self._state, now))
 
     def _last_left(self, move: Move) -> float:
+        ends = (end for circuit in move.remove for end in circuit.ends)
         ranks = (self._left.get(rank, 0.0) for rank in move.stage.ranks)
-        circuits = (
-            at for key, at in self._left.items() if isinstance(key, tuple) and key[1] in move.remove
-        )
+        circuits = (self._freed.get(end, 0.0) for end in ends)
         return max((*ranks, *circuits), default=0.0)

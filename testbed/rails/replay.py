@@ -20,7 +20,7 @@ from testbed.rails.rail import Rail, RailState
 from testbed.rails.rail_replay import Change, RailReplay, Rails
 from testbed.rails.requests import RailRequests, Requests
 from testbed.rails.stage import Stage
-from testbed.rails.tasks import Program, Task, program
+from testbed.rails.tasks import Program, Task, programs
 from testbed.rails.workload import Instance, Part, Workload, waited_for
 
 REPEATS = 3
@@ -83,6 +83,9 @@ class _Meeting:
     def can_end(self, rank: int) -> float | None:
         """Return from when on a rank's part has all that it waits for; None where it has not."""
         part = self.parts[rank]
+        if part.waits == "all":
+            is_complete = len(self.ready) == len(part.ranks)
+            return max(self.ready.values()) if is_complete else None
         sending = (other for other, its in self.parts.items() if its.waits == "send")
         waits = {*waited_for(part, rank, sending)}
         if not waits <= self.ready.keys() or (part.waits == "receive" and len(waits) == 1):
@@ -98,7 +101,7 @@ class _Replay:
         self._queue: list[tuple[float, int, Callable[[float], None]]] = []
         self._order = count()
         self._now = 0.0
-        self._ranks = [_RankRun(program(workload, n, repeats)) for n in range(workload.ranks)]
+        self._ranks = [_RankRun(each) for each in programs(workload, repeats)]
         self._meetings: defaultdict[Instance, _Meeting] = defaultdict(_Meeting)
         self._ran: list[Ran] = []
         self._ends: defaultdict[int, float] = defaultdict(float)
@@ -127,7 +130,7 @@ class _Replay:
             act(self._now)
         for rank, one in enumerate(self._ranks):
             if one.at < len(one.program.tasks):
-                group, _, number = one.task.instance
+                group, number = one.task.instance
                 raise ValueError(f"rank {rank} waits for ever at {group} {number}")
         each = len(self._workload.iterations)
         last = each * (self._repeats - 1)

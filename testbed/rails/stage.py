@@ -15,7 +15,7 @@ from testbed.fabric.topologies import RING
 class Stage:
     """Operations of one group with none of another group between them, as its ranks run them.
 
-    `number` counts what its ranks have done in the group before; it grows from stage to stage.
+    `number` counts the stages of these ranks of the group: all of them know it without asking.
     """
 
     group: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from testbed.rails.profile import stages_of
@@ -34,22 +35,28 @@ class Program:
     tails: tuple[float, ...]
 
 
-def program(workload: Workload, rank: int, repeats: int) -> Program:
-    """Return what a rank does when the iterations of a workload are repeated."""
-    spans = _spans(workload, rank)
+def programs(workload: Workload, repeats: int) -> list[Program]:
+    """Return what each rank does when the iterations of a workload are repeated."""
+    spans = _spans(workload)
+    return [_program(workload, rank, repeats, spans) for rank in range(workload.ranks)]
+
+
+def _program(workload: Workload, rank: int, repeats: int, spans: Mapping[str, int]) -> Program:
+    counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
     tasks: list[Task] = []
     gap, each = workload.offsets[rank], len(workload.iterations)
     for iteration in range(repeats * each):
         repeat, number = divmod(iteration, each)
         own = workload.iterations[number][rank]
-        stages = [*stages_of(own.parts, workload.groups)]
-        begins = {one.first: one.stage for one in stages}
-        lasts = {one.last for one in stages}
+        begins, lasts = {}, set()
+        for one in stages_of(own.parts, workload.groups):
+            key = one.stage.group, one.stage.ranks
+            begins[one.first] = replace(one.stage, number=counts[key])
+            counts[key] += 1
+            lasts.add(one.last)
         for index, part in enumerate(own.parts):
-            shift = repeat * spans[part.group, part.ranks]
-            stage = begins.get(index)
-            begun = stage and replace(stage, number=stage.number + shift)
-            instance = part.group, part.ranks, part.number + shift
+            instance = part.group, part.number + repeat * spans[part.group]
+            begun = begins.get(index)
             tasks.append(Task(iteration, gap + part.gap, part, instance, begun, index in lasts))
             gap = 0.0
         gap += own.tail
@@ -67,10 +74,11 @@ def _linked(tasks: list[Task]) -> Iterator[Task]:
     yield from reversed(found)
 
 
-def _spans(workload: Workload, rank: int) -> dict[tuple[str, tuple[int, ...]], int]:
-    """Return by group and ranks by how much numbers grow from one repetition to the next."""
-    numbers: dict[tuple[str, tuple[int, ...]], set[int]] = {}
+def _spans(workload: Workload) -> dict[str, int]:
+    """Return by group by how much numbers of operations grow from one repetition to the next."""
+    numbers: dict[str, set[int]] = {}
     for ranks in workload.iterations:
-        for part in ranks[rank].parts:
-            numbers.setdefault((part.group, part.ranks), set()).add(part.number)
-    return {key: max(found) + 1 - min(found) for key, found in numbers.items()}
+        for own in ranks:
+            for part in own.parts:
+                numbers.setdefault(part.group, set()).add(part.number)
+    return {group: max(found) + 1 - min(found) for group, found in numbers.items()}

@@ -5,18 +5,18 @@ It comes from a profile, or from a model of a job; a replay runs it with any del
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from testbed.rails.profile import ControlCost, Group, Operation, Profile, Waits
 
-Instance = tuple[str, tuple[int, ...], int]
-"""What the parts of all ranks of an operation have in common: group, ranks, number."""
+Instance = tuple[str, int]
+"""What the parts of all ranks of an operation have in common: its group, and its number there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One rank's part of an operation; `number` counts those of these ranks of the group."""
+    """One rank's part of an operation, as in a profile."""
 
     group: str
     number: int
@@ -63,7 +63,7 @@ def workload_of(profile: Profile) -> Workload:
             at = own.begin if before is None else before[rank]
             parts = []
             for op in own.operations:
-                seconds = took[rank, op.group, op.ranks, op.number]
+                seconds = took[rank, op.group, op.number]
                 part = Part(
                     op.group, op.number, op.ranks, op.begin - at, seconds, op.bytes, op.waits
                 )
@@ -77,7 +77,7 @@ def workload_of(profile: Profile) -> Workload:
     return Workload(profile.groups, tuple(iterations), offsets, profile.control)
 
 
-def waited_for(part: Part | Operation, rank: int, sending: Iterator[int]) -> Iterator[int]:
+def waited_for(part: Part | Operation, rank: int, sending: Iterable[int]) -> Iterator[int]:
     """Yield the ranks, itself among them, that a rank's part of an operation waits for.
 
     `sending` are the ranks whose part of it is to send.
@@ -89,20 +89,22 @@ def waited_for(part: Part | Operation, rank: int, sending: Iterator[int]) -> Ite
         yield from sending
 
 
-def _durations(profile: Profile) -> dict[tuple[int, str, tuple[int, ...], int], float]:
+def _durations(profile: Profile) -> dict[tuple[int, str, int], float]:
     """Return how long each rank's part of each operation takes from when it can go on."""
     parts: dict[Instance, dict[int, Operation]] = {}
     for iteration in profile.iterations:
         for rank, each in enumerate(iteration):
             for op in each.operations:
-                parts.setdefault((op.group, op.ranks, op.number), {})[rank] = op
+                parts.setdefault((op.group, op.number), {})[rank] = op
     found = {}
-    for instance, by_rank in parts.items():
-        group, ranks, number = instance
-        if missing := sorted({*ranks} - by_rank.keys()):
-            raise ValueError(f"{group} {number}: the part of rank {missing[0]} is missing")
+    for (group, number), by_rank in parts.items():
         for rank, part in by_rank.items():
-            sending = (other for other, its in by_rank.items() if its.waits == "send")
-            start = max(by_rank[other].lit for other in waited_for(part, rank, sending))
-            found[rank, *instance] = max(0.0, part.end - start)
+            sending = [other for other, its in by_rank.items() if its.waits == "send"]
+            waits = {*waited_for(part, rank, sending)}
+            if missing := sorted(waits - by_rank.keys()):
+                raise ValueError(f"{group} {number}: the part of rank {missing[0]} is missing")
+            if part.waits == "receive" and not sending:
+                raise ValueError(f"{group} {number}: rank {rank} receives and no rank sends")
+            start = max(by_rank[other].lit for other in waits)
+            found[rank, group, number] = max(0.0, part.end - start)
     return found

@@ -1,7 +1,7 @@
 """The circuits of one rail, in all orders of requests, changes and ends of stages."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit
@@ -33,6 +33,7 @@ def test_no_order_of_events_is_unsafe_or_ends_in_a_deadlock(mode, dimensions):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.lists(st.sampled_from(["dp", "pp", "world"]), min_size=1, max_size=6))
 def test_random_orders_of_longer_iterations_are_safe_and_end(mode, data, dimensions):
     model = RailModel(stages_for(dimensions), mode, rail())

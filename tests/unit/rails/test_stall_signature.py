@@ -5,7 +5,7 @@ twice the delay, provisioned the delay less the 1.1 ms of the one window that do
 """
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.rails.rail_replay import Rails
@@ -36,6 +36,7 @@ def test_provisioned_adds_what_exceeds_the_window(delay, left):
     assert found == pytest.approx(left, abs=MICROSECOND)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_the_stall_follows_the_windows_whatever_they_are(first, second, delay):
     profile = two_stages(first, second)

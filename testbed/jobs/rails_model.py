@@ -1,0 +1,47 @@
+"""The job `rails-model`: compute an iteration of hybrid-parallel training on rails, by a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from testbed.jobs.rails_descriptors import RailsModelOptions
+from testbed.rails.hybrid import Hybrid, hybrid, ring_all_reduce
+from testbed.rails.profile import ControlCost
+from testbed.rails.rail_replay import Rails
+from testbed.rails.replay import replay
+from testbed.rails.stalls import formula
+
+
+class RailsModel:
+    """One iteration with a delay of the switch, beside the same one without."""
+
+    def __init__(self, options: RailsModelOptions) -> None:
+        self._options = options
+
+    def values(self) -> Mapping[str, float]:
+        """Return the metrics; the smallest window is left out where nothing changes."""
+        options = self._options
+        pp, dp = (options.mesh.get(name, 1) for name in ("pp", "dp"))
+        job = Hybrid(
+            pp,
+            dp,
+            options.micro_batches,
+            options.forward,
+            options.backward,
+            transfer=options.activations * 8 / options.rate,
+            all_reduce=ring_all_reduce(dp, options.gradients, options.rate),
+            order=options.order,
+            update=options.update,
+        )
+        workload = hybrid(job, ControlCost(change=options.control))
+        rails = Rails(options.delay, options.mode, one_at_a_time=options.one_at_a_time)
+        still, found = replay(workload, Rails()), replay(workload, rails)
+        windows = {f"{c.stage}": c.window for c in still.changes}
+        return {
+            "iteration_time": found.iteration,
+            "stall": found.iteration - still.iteration,
+            "stall_formula": formula(still.changes, options.delay, options.mode),
+            "slowdown": found.iteration / still.iteration,
+            "rail_changes": len(found.changes),
+            **({"smallest_window": min(windows.values())} if windows else {}),
+        }
