@@ -65,6 +65,8 @@ class Job(PluginEntry):
     kind: str
     hosts: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses."""
+    ranks_per_host: Annotated[int, Field(ge=1)] = 1
+    """Rank `r` runs on host number `r // ranks_per_host` of the job."""
 
 
 class Fault(PluginEntry):

@@ -36,15 +36,18 @@ Sockets = dict[int, socket.socket]
 
 
 def connect_neighbours(
-    listener: socket.socket, port: Port, peer: Address, identity: RankIdentity, leave: LeaveOrder
+    listeners: Sequence[socket.socket],
+    to_next: tuple[Port, Address],
+    identity: RankIdentity,
+    leave: LeaveOrder,
 ) -> dict[str, socket.socket]:
     """Return the connections to the NEXT and from the PREVIOUS rank of a ring.
 
     Tries until it succeeds or is ordered to leave (raises Left): only the control plane decides how
-    long to wait. `port` is where the connection to `peer`, the next rank, starts.
+    long to wait. `to_next` is the port from which the next rank is reached, and where that listens.
     """
-    peers = {identity.next: (port, peer)}
-    handshakes = _Handshakes((listener,), peers, {identity.previous}, identity, leave)
+    peers = {identity.next: to_next}
+    handshakes = _Handshakes(listeners, peers, {identity.previous}, identity, leave)
     outgoing, incoming = handshakes.complete()
     return {NEXT: outgoing[identity.next], PREVIOUS: incoming[identity.previous]}
 

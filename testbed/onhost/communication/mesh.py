@@ -60,7 +60,7 @@ class MeshGroups:
         """
         members = {name: _of(identity.rank, every) for name, every in groups.items()}
         peers = {rank for ranks in members.values() for rank in ranks} - {identity.rank}
-        paths = {rank: _path(identity.rank, rank, port, reports) for rank in sorted(peers)}
+        paths = {rank: path(identity.rank, rank, port, reports) for rank in sorted(peers)}
         return cls(identity, members, connect_peers(listeners, paths, identity, leave), leave)
 
     def barrier(self) -> None:
@@ -93,15 +93,18 @@ def _of(rank: int, groups: Sequence[Sequence[int]]) -> Sequence[int]:
     raise Refused(f"rank {rank} is in none of the groups {list(groups)}")
 
 
-def _path(
+def path(
     rank: int, other: int, port: Optional[Port], reports: Mapping[int, Mapping[str, Any]]
 ) -> tuple[Port, Address]:
-    """Return the port by which a rank reaches another one, and where that listens."""
+    """Return the port by which a rank reaches another one, and where that listens.
+
+    Ranks on one host use loopback. Raise Refused where one of them has no port to the other.
+    """
     mine, theirs = reports[rank], reports[other]
     if mine.get("host") is not None and mine.get("host") == theirs.get("host"):
         return LOOPBACK, tuple(theirs["local"])
     address = theirs["address"], theirs["port"]
     if port is None or address == tuple(theirs.get("local") or ()):
         where = " and ".join(f"rank {r} on {reports[r].get('host')}" for r in (rank, other))
-        raise Refused(f"{where} share a group, and one of them has no fabric port")
+        raise Refused(f"{where} need each other, and one of them has no fabric port")
     return port, address

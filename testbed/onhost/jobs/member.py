@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.handshake import connect_neighbours, connect_peers
-from ..communication.mesh import Groups, MeshGroups
+from ..communication.mesh import Groups, MeshGroups, path
 from ..communication.probe import LinkProbe, probe_pairs, probe_ring
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
@@ -74,7 +73,8 @@ class Member:
         self._second = None if self._circuits is None else listen(self._to_next)
         self._groups: Groups | None = job["options"].get("groups")
         self._has_fabric = configuration["to_next"] is not None
-        self._local = None if self._groups is None else self._listen_locally()
+        # Other ranks of the host reach this one there; without a fabric port nobody else can.
+        self._local = listen(LOOPBACK) if self._has_fabric else self._listener
         self._communicator: Communicator | None = None
         self._is_running = False
 
@@ -149,10 +149,6 @@ class Member:
         else:
             self._report_end(generation)
 
-    def _listen_locally(self) -> socket.socket:
-        """Return a listener for ranks on this host: the same one where there is no fabric port."""
-        return listen(LOOPBACK) if self._has_fabric else self._listener
-
     def _connect(self, command: Message) -> Communicator:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
@@ -162,23 +158,21 @@ class Member:
             )
         identity = RankIdentity(self._token, command["generation"], rank, len(members))
         leave = self._control.leave
-        peers = {other: (m["address"], m["port"]) for other, m in members.items()}
         if self._circuits is not None and self._second is not None:
             ports = FabricPorts(
                 (self._from_previous, self._to_next), (self._listener, self._second)
             )
             return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
-        if self._groups is not None and self._local is not None:
-            listeners = tuple({self._listener, self._local})
-            port = self._to_next if self._has_fabric else None
+        listeners = tuple({self._listener, self._local})
+        port = self._to_next if self._has_fabric else None
+        if self._groups is not None:
             return MeshGroups.connect(listeners, port, members, identity, self._groups, leave)
         if self._job.connects_to == "everybody":
-            paths = {r: (self._to_next, address) for r, address in peers.items() if r != rank}
-            sockets = connect_peers((self._listener,), paths, identity, leave)
+            paths = {r: path(rank, r, port, members) for r in members if r != rank}
+            sockets = connect_peers(listeners, paths, identity, leave)
             return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
-        pair = connect_neighbours(
-            self._listener, self._to_next, peers[identity.next], identity, leave
-        )
+        to_next = path(rank, identity.next, port, members)
+        pair = connect_neighbours(listeners, to_next, identity, leave)
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(

@@ -139,6 +139,10 @@ def _check_target(
             f"{fault.kind} needs a host that runs a rank, and {target} is not one",
             hint="write 'random', 'rank 0' or one of " + ", ".join(hosts),
         )
+    on_it = [f"rank {rank}" for rank, host in enumerate(hosts) if host == target.host]
+    if len(on_it) > 1 and hits == "rank":
+        message = f"{fault.kind} hits one rank, and {target} runs {' and '.join(on_it)}"
+        raise FileError(where, message, hint=f"write '{on_it[0]}'")
     moves_on = placement.job.endless and experiment.recovers
     if target.kind == "host" and moves_on and not is_only_trial:
         raise FileError(

@@ -38,6 +38,9 @@ def _check_that_nothing_runs(arm: Arm) -> None:
     if job.hosts:
         message = "a model runs on no host, so it cannot have `hosts`"
         raise FileError(where("jobs", name, "hosts"), message, hint="remove `hosts`")
+    if job.ranks_per_host > 1:
+        message = "a model runs on no host, so it cannot have `ranks_per_host`"
+        raise FileError(where("jobs", name, "ranks_per_host"), message, hint="remove it")
     for key in ("faults", "policy", "controllers"):
         if getattr(experiment, key):
             message = f"a model has no hosts for {key} to act on"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.fabric.topologies import RING, name_of
-from testbed.jobs.contracts import FabricDependentJob, Job
+from testbed.jobs.contracts import FabricDependentJob, Job, ProgramJob
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
@@ -72,16 +72,23 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
         )
     name, spec = next(iter(experiment.jobs.items()))
     # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
-    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1))
+    each = spec.ranks_per_host
+    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1) // each)
     job: Job = kind("jobs", spec.kind).load()(spec.options)
-    hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
-    places = Slots().take(hosts)
+    _check_ranks_per_host(experiment, name, job)
+    count = job.ranks // each
+    hosts = _choose_hosts(experiment, lab, name, count + job.spares)
+    places = Slots().take((*(host for host in hosts[:count] for _ in range(each)), *hosts[count:]))
     ranks, spares = places[: job.ranks], places[job.ranks :]
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)
         _check_packet_job(experiment, name, job)
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
+    if each > 1:
+        message = "ranks that share a host's ports need a packet switch"
+        hint = "write `fabric: packet`, and use a lab with a packet switch"
+        raise FileError(experiment.source.where("jobs", name, "ranks_per_host"), message, hint=hint)
     if isinstance(job, FabricDependentJob):
         try:
             job = job.on_circuits()
@@ -132,6 +139,25 @@ def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
         message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
         hint = f"remove `topology`{_OR_ELSE}"
         raise FileError(where("jobs", name, "topology"), message, hint=hint)
+
+
+def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:
+    """Refuse several ranks on a host where they do not fill hosts, or cannot share one."""
+    each = experiment.jobs[name].ranks_per_host
+    if each == 1:
+        return
+    where = experiment.source.where("jobs", name, "ranks_per_host")
+    if job.ranks % each:
+        message = f"{job.ranks} ranks do not fill hosts with {each} ranks each"
+        raise FileError(where, message, hint=f"give job {name} a multiple of {each} ranks")
+    if isinstance(job, ProgramJob):
+        message = f"a {experiment.jobs[name].kind} runs one program on each host"
+        raise FileError(where, message, hint="remove `ranks_per_host`")
+    for spec in experiment.reacting():
+        if "membership" in spec.acts_on and spec.job == name:
+            message = f"{spec.kind} replaces one rank, and a host that fails takes {each} with it"
+            hint = f"remove `ranks_per_host`, or {spec.kind}"
+            raise FileError(experiment.source.where(*spec.steps, "kind"), message, hint=hint)
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:

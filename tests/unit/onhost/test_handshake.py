@@ -33,7 +33,7 @@ class Rank:
     def connect(self, identity, peer):
         """Connect, close both connections and return whether that worked."""
         try:
-            pair = connect_neighbours(self.listener, PORT, peer, identity, self.leave)
+            pair = connect_neighbours((self.listener,), (PORT, peer), identity, self.leave)
         except Left:
             return False
         for connection in pair.values():

@@ -230,7 +230,7 @@ def test_a_wrong_sum_stops_the_rank_and_is_reported(gang):
         members = [{"rank": r, "address": a, "port": p} for r, (a, p) in enumerate(places)]
         member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
         identity = RankIdentity(TOKEN, 1, 1, 2)
-        pair = connect_neighbours(listener, port, places[0], identity, leave)
+        pair = connect_neighbours((listener,), (port, places[0]), identity, leave)
         connections = PeerConnections(pair, 1, leave)
         width = -(-(Shape(**SIZE).parameters + 1) // 2) + 2 * 2  # and what is said of two blocks
         Ring(1, 2, connections).all_reduce(np.zeros(2 * (width + 1), np.float32))
