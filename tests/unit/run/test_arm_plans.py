@@ -12,8 +12,9 @@ from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
-LABS = {"gloo": "packet-quad", "nccl-tests": "example-lab", "stragglar": "packet-rack"}
-LABS |= {"reconfigure": "quad", "stragglar-training": "slow-packet-rack"}
+LABS = {"gloo": "packet-quad", "groups": "packet-quad", "nccl-tests": "example-lab"}
+LABS |= {"reconfigure": "quad", "stragglar": "packet-rack"}
+LABS |= {"stragglar-training": "slow-packet-rack"}
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.yaml"))
 
 
