@@ -64,6 +64,12 @@ class RecoveryProperties:
     """Whether a spare host takes the place of a rank that failed: always, only where its host did
     not survive, or never."""
 
+    def takes_spare(self, fault: FaultProperties) -> bool:
+        """Tell whether a spare host takes the place of the rank that a fault hits."""
+        if self.newcomer == "host" and fault.instrument != "power":
+            return False
+        return fault.repair == "spare" and self.newcomer != "never"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -13,7 +13,7 @@ from testbed.jobs.contracts import PredictableJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.prediction import LinkRate, Physics, predict
-from testbed.run.planning.profiles import expectations, standby
+from testbed.run.planning.profiles import expectations, recovery, standby
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
@@ -92,6 +92,7 @@ class Predictor:
             step=step,
             start=self.start if standby(self.arm) == "cold" else 0.0,
             hold=fault.hold or 0.0,
+            recovery=recovery(self.arm, job.name),
         )
         elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}

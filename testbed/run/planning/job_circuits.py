@@ -60,8 +60,8 @@ def plan_circuits(
     called = name_of(topology)
     try:
         matchings, ports = _links(lab, hosts, job, topology)
-        circuits = _mapped(lab, hosts, job, matchings, ports)
         recovering = [spec for spec in experiment.reacting() if "membership" in spec.acts_on]
+        circuits = _mapped(lab, hosts, job, matchings, ports, may_move=bool(recovering))
         first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
     except ValueError as error:
         message = f"the fibres of lab {lab.lab} cannot make this {called}: {error}"
@@ -103,17 +103,23 @@ def _links(
 
 
 def _mapped(
-    lab: Lab, hosts: Sequence[str], job: Job, matchings: Sequence[Links], ports: RankPorts
+    lab: Lab,
+    hosts: Sequence[str],
+    job: Job,
+    matchings: Sequence[Links],
+    ports: RankPorts,
+    *,
+    may_move: bool,
 ) -> Matching:
     """Return the circuits of the first matching, having checked that all can be made.
 
     A spare takes the victim's place and the victim is a spare then, so any host may come to have
-    any place.
+    any place; and where a controller changes the membership (`may_move`) otherwise, too.
     """
     wiring = lab.wiring()
     plant = FibrePlant(wiring)
     mapped = [map_links(links, ports[: job.ranks], plant) for links in matchings]
-    if job.spares:
+    if job.spares or may_move:
         for links in matchings:
             check_interchangeable(links, ports, wiring)
     return mapped[0].circuits

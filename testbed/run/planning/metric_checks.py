@@ -176,10 +176,9 @@ def _policy_without_spare(spec: Experiment, fault: Fault) -> str:
     """Return the policy that must replace a rank after a fault but has no spare, or nothing."""
     if not _loses_a_rank(spec, fault) or spec.jobs[fault.job].options.spares != 0:
         return ""
-    is_power = kind("faults", fault.kind).fault.instrument == "power"
-    needed = ("always", "host") if is_power else ("always",)
+    known = kind("faults", fault.kind).fault
     policies = (one.kind for one in spec.reacting() if one.job == fault.job and one.is_policy)
-    return next((one for one in policies if kind("policies", one).recovery.newcomer in needed), "")
+    return next((p for p in policies if kind("policies", p).recovery.takes_spare(known)), "")
 
 
 def _loses_a_rank(spec: Experiment, fault: Fault) -> bool:

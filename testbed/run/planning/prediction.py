@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.plugins import kind
+from testbed.plugins import RecoveryProperties, kind
 
 _FIRST_RESENDING = 0.2
+
+REPLACES = RecoveryProperties()
+"""Those of a policy by which a spare host takes the place of every rank that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,17 @@ def predict(
     step: float,
     start: float,
     hold: float = 0.0,
+    recovery: RecoveryProperties = REPLACES,
 ) -> dict[str, float]:
     """Return the predicted terms of t10 - t0 in seconds, and their sum as `total`.
 
     The detection time is that of the loss of signal for a dark fibre, the heartbeat limit for a
-    frozen process, and zero for a dead one, which the kernel reports to its agent. A spare must
-    also start (`start`, 0 for a warm one) while the fabric changes, and receive its state. The
-    orchestrator's own time is not predicted: it is the difference to the measurement. An attenuated
-    fibre is dark for as long as the fault holds, and no mirror moves; lost data then waits for TCP
-    to retransmit it. A freeze that ends before the heartbeat limit costs its duration and a step.
+    frozen process, and zero for a dead one, which the kernel reports to its agent. A spare, if the
+    policy takes one (`recovery`), must also start (`start`, 0 for a warm one) while the fabric
+    changes, and receive its state. The orchestrator's own time is not predicted: it is the
+    difference to the measurement. An attenuated fibre is dark for as long as the fault holds, and
+    no mirror moves; lost data then waits for TCP to retransmit it. A freeze that ends before the
+    heartbeat limit costs its duration and a step.
     """
     known = kind("faults", fault).fault
     if known.symptom == "silence" and 0 < hold < heartbeat:
@@ -59,7 +64,7 @@ def predict(
         terms = {"held": hold, "link_up": physics.link_up, "resending": _sent_again(dark) - dark}
         return terms | {"step": step, "total": sum(terms.values()) + step}
     noticing = {"silence": heartbeat, "exit": 0.0, "light": physics.loss_of_signal}
-    newcomer = known.repair == "spare"
+    newcomer = recovery.takes_spare(known)
     fabric = physics.settle + physics.link_up
     terms = {
         "noticing": noticing[known.symptom],

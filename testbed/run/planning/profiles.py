@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.run.planning.prediction import LinkRate, Physics
+from testbed.plugins import RecoveryProperties, kind
+from testbed.run.planning.prediction import REPLACES, LinkRate, Physics
 from testbed.schema import Arm, Lab
 
 HEARTBEAT = 1.0
@@ -88,6 +89,12 @@ def heartbeat(arm: Arm) -> float:
 def standby(arm: Arm) -> str:
     """Return the standby mode of spares in the arm's policy, `cold` by default."""
     return str(_option(arm, "standby", "cold"))
+
+
+def recovery(arm: Arm, job: str) -> RecoveryProperties:
+    """Return what the recoveries of a job take, by the arm's policy."""
+    mine = (spec for spec in arm.experiment.reacting() if spec.is_policy and spec.job == job)
+    return next((kind("policies", spec.kind).recovery for spec in mine), REPLACES)
 
 
 def _option(arm: Arm, name: str, default: Any) -> Any:

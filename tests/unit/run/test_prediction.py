@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.plugins import RecoveryProperties
 from testbed.run.planning.prediction import LinkRate, Physics, predict
 from tests.unit.schema.conftest import installed
 
@@ -55,6 +56,20 @@ def test_the_prediction_for_a_dark_circuit_has_no_term_for_a_spare():
     terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
     assert terms["waiting_for_spare"] == terms["state"] == 0.0
     assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)
+
+
+def test_no_newcomer_is_waited_for_where_the_policy_takes_no_spare():
+    for fault in ("power-cut", "rank-kill"):
+        alone = predict(fault, PHYSICS, start=9.0, **SAME, recovery=RecoveryProperties("never"))
+        assert alone["waiting_for_spare"] == alone["state"] == 0.0
+        assert alone["total"] == pytest.approx(alone["noticing"] + 0.035 + 0.05)
+
+
+def test_a_spare_may_be_needed_only_where_the_host_itself_is_lost():
+    only_hosts = RecoveryProperties("host")
+    for fault, state in (("power-cut", 0.040), ("rank-kill", 0.0)):
+        terms = predict(fault, PHYSICS, start=0.0, **SAME, recovery=only_hosts)
+        assert terms["state"] == pytest.approx(state)
 
 
 OUTSIDE = """
