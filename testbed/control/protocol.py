@@ -241,7 +241,7 @@ class ProbeHost:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Record which host or circuit is judged to have failed, and what replaces it."""
+    """Record which host or circuit is judged to have failed, and what replaces it, if anything."""
 
     because: str
     victim: str

@@ -73,7 +73,7 @@ TRIAL_KINDS = {
     "recovery.decided": event_kind(
         "the policy decided what failed and what replaces it",
         because=text("what it saw, in words"),
-        replacement=text("the host, or the circuit, that takes its place"),
+        replacement=text("the host, or the circuit, that takes its place; empty if nothing does"),
     ),
     "recovery.fenced": event_kind(
         "the victim can no longer take part",

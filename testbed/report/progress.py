@@ -205,9 +205,7 @@ class Progress:
             case "trial.begin":
                 return f"trial {self.number}: {self.arm_names.get(subject, subject)}", "plain"
             case "recovery.decided":
-                again = data["replacement"] == subject
-                what = "it is made again" if again else f"{data['replacement']} takes its place"
-                return f"{data['because']}; {what}", "plain"
+                return f"{data['because']}; {_replaced(subject, data['replacement'])}", "plain"
             case "trial.end":
                 return self._ended(event)
             case "cleanup.end" if data["problem"]:
@@ -245,3 +243,10 @@ class Progress:
 def _answers_signal(event: Event) -> bool:
     """Return whether an event is the answer to a signal."""
     return event.kind == "note" and event.subject in signal.Signals.__members__
+
+
+def _replaced(victim: str, replacement: str) -> str:
+    """Return in words what follows from a decision."""
+    if not replacement:
+        return "the others go on without it"
+    return "it is made again" if replacement == victim else f"{replacement} takes its place"
