@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from testbed.plugins import Kind
+from testbed.plugins import Kind, RecoveryProperties
 from testbed.units import TIME, Seconds
 
 SHORTEST_SLOT = 1e-3
 """Seconds; no switch changes its circuits sooner."""
+
+
+def check_heartbeat(limit: float) -> None:
+    """Raise ValueError for a heartbeat limit, in seconds, that no healthy rank could meet."""
+    if limit <= 0:
+        raise ValueError(
+            "heartbeat must be above 0: a rank that is silent for longer is replaced; "
+            "200 ms is usual"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +37,35 @@ class SpliceOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a heartbeat limit that no healthy rank could meet."""
-        if self.heartbeat <= 0:
-            raise ValueError(
-                "heartbeat must be above 0: a rank that is silent for longer is replaced; "
-                "200 ms is usual"
-            )
+        check_heartbeat(self.heartbeat)
 
 
 SPLICE = Kind(
     "a spare host takes the victim's place through the fabric; survivors stay up",
     "testbed.control.splice:Splice",
     options=SpliceOptions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkOptions:
+    """The options of the policy `shrink`."""
+
+    heartbeat: Seconds = 0.2
+    """How long a rank may be silent before it counts as frozen."""
+    probe: Seconds = 0.01
+    """How long a host whose circuits went dark may take to answer, beyond what it usually takes."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a heartbeat limit that no healthy rank could meet."""
+        check_heartbeat(self.heartbeat)
+
+
+SHRINK = Kind(
+    "the ring is closed past a host that failed; the others share its part of each batch",
+    "testbed.control.shrink:Shrink",
+    options=ShrinkOptions,
+    recovery=RecoveryProperties(newcomer="never"),
 )
 
 
