@@ -144,8 +144,7 @@ class FenceFailed:
 class LinksGood:
     """The commanded circuits read back, carry light, and both ends of each were identified.
 
-    `newcomer` is the one in the command; empty means the present newcomer. `number` is that of the
-    command.
+    `newcomer`, empty for the present one, and `number` are those of the command.
     """
 
     newcomer: str = ""
