@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.control import protocol
+from testbed.control.policy import Policy, Situation
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.plugins import JobPart
 
@@ -227,7 +228,7 @@ def overlapping(scopes: Mapping[str, Collection[Scope]]) -> str | None:
 class PolicyController:
     """A recovery policy as the controller of one job's membership and circuits."""
 
-    def __init__(self, policy: protocol.Policy, job: str) -> None:
+    def __init__(self, policy: Policy, job: str) -> None:
         self._policy = policy
         self._job = job
         self.scopes = (Scope("membership", job), Scope("circuits", job))
@@ -235,9 +236,7 @@ class PolicyController:
     def begin(self, view: View) -> Any:
         """Return the policy's state for a job that runs without failures."""
         job = view.jobs[self._job]
-        situation = protocol.Situation(
-            job.hosts, view.spares, view.ports, job.generation, view.fences
-        )
+        situation = Situation(job.hosts, view.spares, view.ports, job.generation, view.fences)
         return self._policy.begin(situation)
 
     def step(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from testbed.analysis.clocks import Instant
 from testbed.fabric.circuits import Circuit, HostPort, Matching
@@ -347,31 +347,3 @@ Command = (
     | Tell
     | GiveUp
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """The running job that a policy starts from: its hosts, spares and permitted fences.
-
-    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one of them,
-    `fences` the means of fencing that the lab permits for each host.
-    """
-
-    hosts: tuple[str, ...]
-    spares: tuple[str, ...]
-    ports: Mapping[str, tuple[str, ...]]
-    generation: int
-    fences: Mapping[str, Collection[Means]]
-
-
-class Policy(Protocol):
-    """A recovery policy, made from its options; its states are immutable data of its own."""
-
-    def begin(self, situation: Situation) -> Any:
-        """Return the policy's state for a job that runs without failures."""
-
-    def step(self, state: Any, observation: Observation) -> tuple[Any, tuple[Command, ...]]:
-        """Return the policy's next state and the commands to carry out."""
-
-    def is_recovering(self, state: Any) -> bool:
-        """Tell whether a recovery is in progress."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.control.failure_detection import Commands, Evidence
-from testbed.control.protocol import CommandFailed, Leave, Means, Situation
+from testbed.control.policy import Situation
+from testbed.control.protocol import CommandFailed, Leave, Means
 from testbed.fabric.circuits import Circuit, Matching
 from testbed.fabric.topology import ring
 

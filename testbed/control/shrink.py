@@ -18,6 +18,7 @@ from testbed.control import protocol
 from testbed.control.descriptors import ShrinkOptions
 from testbed.control.failure_detection import Commands, Evidence, HostFailure, HostObservation
 from testbed.control.fence_order import fences
+from testbed.control.policy import Situation
 from testbed.fabric.circuits import Matching
 from testbed.fabric.topology import ring
 
@@ -56,7 +57,7 @@ class Repair:
 class State:
     """A job under the policy: its situation, the evidence of failures, and the repair under way."""
 
-    now: protocol.Situation
+    now: Situation
     evidence: Evidence
     repair: Repair | None = None
     commanded: int = 0
@@ -75,7 +76,7 @@ class Shrink:
     def __init__(self, options: ShrinkOptions) -> None:
         self._probe_limit = options.probe
 
-    def begin(self, situation: protocol.Situation) -> State:
+    def begin(self, situation: Situation) -> State:
         """Return the policy's state for a job that runs without failures."""
         circuits = ring(situation.hosts, situation.ports)
         return State(situation, Evidence(situation.hosts, circuits, self._probe_limit))

@@ -21,6 +21,7 @@ from testbed.control import protocol
 from testbed.control.descriptors import SpliceOptions
 from testbed.control.failure_detection import Commands, Evidence, HostFailure, HostObservation
 from testbed.control.fence_order import fences
+from testbed.control.policy import Situation
 from testbed.control.repair import (
     Repair,
     Replacement,
@@ -40,7 +41,7 @@ class Splice:
     def __init__(self, options: SpliceOptions) -> None:
         self._probe_limit = options.probe
 
-    def begin(self, situation: protocol.Situation) -> State:
+    def begin(self, situation: Situation) -> State:
         """Return the policy's state for a job that runs without failures."""
         return State(situation, self._no_evidence(situation))
 
@@ -136,7 +137,7 @@ class Splice:
         state, left = leave(state)
         return state, (protocol.Decide(because, names, names), *made, *left)
 
-    def _among_survivors(self, state: State, now: protocol.Situation, repair: Repair) -> State:
+    def _among_survivors(self, state: State, now: Situation, repair: Repair) -> State:
         """Return the state in a repair: only survivors and what joins them can fail unnoticed."""
         hosts = tuple(now.hosts[rank] for rank in sorted(repair.survivors(now)))
         evidence = state.evidence.among(hosts, repair.unchanged(now))
@@ -306,6 +307,6 @@ class Splice:
         is_over = len(finished) == len(state.now.hosts)
         return replace(state, repair=None if is_over else replace(repair, finished=finished)), ()
 
-    def _no_evidence(self, situation: protocol.Situation) -> Evidence:
+    def _no_evidence(self, situation: Situation) -> Evidence:
         circuits = ring(situation.hosts, situation.ports)
         return Evidence(situation.hosts, circuits, self._probe_limit)

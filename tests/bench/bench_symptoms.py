@@ -26,6 +26,7 @@ from testbed.bench.link import AgentLink
 from testbed.clock import Deadline, now
 from testbed.control import protocol
 from testbed.control.descriptors import SpliceOptions
+from testbed.control.policy import Situation
 from testbed.control.splice import Splice
 from testbed.errors import HostError
 from testbed.events import Event
@@ -95,7 +96,7 @@ class Orchestrator:
         self._responses = ResponseTracker(ranks, bench.clocks.known)
         lab = bench.lab
         fences = {host: lab.fences(host) for host in lab.hosts}
-        situation = protocol.Situation(hosts, (spare.host,), lab.ports(), 1, fences)
+        situation = Situation(hosts, (spare.host,), lab.ports(), 1, fences)
         self._policy = Splice(SpliceOptions())
         self._begun = self._state = self._policy.begin(situation)
         self.since_sent: list[float] = []

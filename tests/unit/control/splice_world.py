@@ -8,6 +8,7 @@ the rank that its host is when it is heard.
 from collections import deque
 
 from testbed.control.descriptors import SpliceOptions
+from testbed.control.policy import Situation
 from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
@@ -27,7 +28,6 @@ from testbed.control.protocol import (
     RankEnded,
     RankLeft,
     SetCircuits,
-    Situation,
     SpareReady,
     StepDone,
     Superseded,

@@ -15,6 +15,7 @@ from testbed.control.controller import (
     overlapping,
 )
 from testbed.control.descriptors import SpliceOptions
+from testbed.control.policy import Situation
 from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
@@ -25,7 +26,6 @@ from testbed.control.protocol import (
     LinksGood,
     RankEnded,
     RankLeft,
-    Situation,
     SpareReady,
     StepDone,
 )

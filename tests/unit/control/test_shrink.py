@@ -3,6 +3,7 @@
 import pytest
 
 from testbed.control.descriptors import ShrinkOptions
+from testbed.control.policy import Situation
 from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
@@ -22,7 +23,6 @@ from testbed.control.protocol import (
     RankEnded,
     RankLeft,
     SetCircuits,
-    Situation,
     StepDone,
     Superseded,
     ValuesCorrupt,

@@ -3,6 +3,7 @@
 import pytest
 
 from testbed.control.descriptors import SpliceOptions
+from testbed.control.policy import Situation
 from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
@@ -24,7 +25,6 @@ from testbed.control.protocol import (
     RankEnded,
     RankLeft,
     SetCircuits,
-    Situation,
     SpareReady,
     StepDone,
     Superseded,
