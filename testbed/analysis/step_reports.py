@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _T, _BEGIN, _END, _ENTERED, _LEFT, _LOSS = range(6)
 """Columns of floats: when a report came, the rank's stamps, and its loss."""
 
-_STEP, _BYTES, _WIRE, _DIGEST = range(4)
+_STEP, _BYTES, _SKIPPED, _WIRE, _DIGEST = range(5)
 """Columns of whole numbers of 64 bits."""
 
 _GENERATION, _RANK, _CHOICE, _HOST, _WORK, _VERIFIED = range(6)
@@ -79,6 +79,7 @@ class StepReports:
             (
                 data["step"],
                 data.get("bytes") or 0,
+                data.get("skipped_bytes", 0),
                 _NOT_COUNTED if wire is None else wire,
                 hash(data.get("digest", "")),  # to compare the ranks of one step
             )
@@ -202,7 +203,7 @@ class StepReports:
         cuts = np.flatnonzero(np.diff(codes[rows, _RANK])) + 1
         shares = []
         for mine in np.split(rows, cuts):
-            asked = int(counts[mine[1:], _BYTES].sum())
+            asked = int(counts[mine[1:], _BYTES].sum() + counts[mine[1:], _SKIPPED].sum())
             if asked:
                 sent = int(counts[mine[-1], _WIRE] - counts[mine[0], _WIRE])
                 shares.append(sent / asked - 1)
@@ -228,7 +229,7 @@ class StepReports:
         """Return the reports as three tables, a row each, without copying."""
         import numpy as np
 
-        tables = ((self._floats, 6), (self._counts, 4), (self._codes, 6))
+        tables = ((self._floats, 6), (self._counts, 5), (self._codes, 6))
         found = (np.frombuffer(of, of.typecode).reshape(-1, width) for of, width in tables)
         floats, counts, codes = found
         return floats, counts, codes

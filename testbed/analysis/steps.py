@@ -46,9 +46,22 @@ def generation_and_step(report: Event) -> tuple[int, int]:
     return report.data["generation"], report.data["step"]
 
 
+def steps_to(one: Step, other: Step) -> int:
+    """Return how many steps it is from one in the record to the next one in it, at least 1."""
+    return max(1, other.number - one.number) if one.generation == other.generation else 1
+
+
+def interval(one: Step, other: Step) -> float:
+    """Return the seconds from the end of one step to that of the next.
+
+    Where steps between two are not in the record, it is what each of them took in the mean.
+    """
+    return (other.end.middle - one.end.middle) / steps_to(one, other)
+
+
 def step_time(steps: Sequence[Step]) -> float | None:
     """Return the median time between the ends of two steps; None for fewer than two."""
-    found = [b.end.middle - a.end.middle for a, b in pairwise(steps)]
+    found = [interval(a, b) for a, b in pairwise(steps)]
     return statistics.median(found) if found else None
 
 
@@ -61,6 +74,5 @@ def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
     """Return the median interval between the ends of consecutive steps, by kind."""
     by_kind = grouped(pairwise(steps), lambda pair: kind_of_interval(*pair))
     return {
-        kind: statistics.median(b.end.middle - a.end.middle for a, b in pairs)
-        for kind, pairs in by_kind.items()
+        kind: statistics.median(interval(a, b) for a, b in pairs) for kind, pairs in by_kind.items()
     }

@@ -16,7 +16,7 @@ from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
-from testbed.analysis.steps import Step, kind_of_interval, step_time, usual_intervals
+from testbed.analysis.steps import Step, kind_of_interval, step_time, steps_to, usual_intervals
 from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 
@@ -69,8 +69,9 @@ class TrialResult:
     """Share of the machine's processor time that other programs took meanwhile, where known."""
     metric_definitions: Mapping[str, MetricDefinition] = field(default_factory=dict)
     """What the experiment itself says of metrics that are its own."""
-    step_ends: Sequence[float] = ()
-    """When the steps ended that figures show, in order, in the log's seconds."""
+    step_ends: Mapping[float, int] = field(default_factory=dict)
+    """When the steps ended that figures show, in order, in the log's seconds; of each, how many it
+    is since the one before it, where not all are in the record."""
 
     @property
     def recovered(self) -> bool | None:
@@ -137,8 +138,14 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks) -> TrialResul
         retries=sum(event.kind == "retry" for event in events),
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
-        step_ends=sorted({step.end.middle for step in steps if marks or not step.work}),
+        step_ends=_ends([step for step in steps if marks or not step.work]),
     )
+
+
+def _ends(steps: Sequence[Step]) -> dict[float, int]:
+    ordered = sorted(steps, key=lambda step: step.end.middle)
+    first = {step.end.middle: 1 for step in ordered[:1]}
+    return first | {b.end.middle: steps_to(a, b) for a, b in pairwise(ordered)}
 
 
 _PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}
@@ -255,9 +262,11 @@ def _job_values(
     if quiet:
         overhead = trial.reports.wire_overhead(quiet[-1].generation, quiet[-1].number)
         values |= {} if overhead is None else {"wire_overhead": overhead}
+    counted = next((e.data["completed"] for e in events if e.kind == "steps.counted"), None)
     if steps:
-        values["steps"] = steps[-1].number + 1
-    if trained and trained[-1].loss is not None:
+        values["steps"] = counted or steps[-1].number + 1
+    is_last = bool(trained) and counted in (None, trained[-1].number + 1)
+    if is_last and trained[-1].loss is not None:
         values["loss"] = trained[-1].loss
     ends = {event.data["digest"] for event in events if event.kind == "job.done"}
     if len(ends) == 1 and ranks:  # a program has no state that we could know

@@ -54,6 +54,11 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin = NOWHERE
 
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether it is in the log; only then can others name it as their cause."""
+        return self.seq >= 0
+
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         row: dict[str, Any] = {

@@ -86,6 +86,14 @@ TRIAL_KINDS = {
         generation=integer("its number"),
         hosts=items("the host of each rank"),
     ),
+    "steps.counted": event_kind(
+        "the steps of a job were counted at the end of a trial that does not record all of them",
+        every=integer("every how many steps one is recorded, but near a fault, where all are"),
+        completed=integer("how many steps all ranks have finished since the job began"),
+        reports=integer("how many steps were reported in the trial, by all ranks together"),
+        recorded=integer("how many of these reports are in the record"),
+        elements=integer("how many values of sums the ranks have verified in all of them"),
+    ),
     "recovery.failed": event_kind(
         "the policy gave up, with the reason", reason=text("why, in words")
     ),

@@ -79,12 +79,8 @@ class EventLog:
         that is not registered, and LabError when the log cannot be written, unless it is not
         `required`.
         """
-        if not is_registered(kind):
-            raise ValueError(f"{kind!r} is not a kind of event")
-        data = masked_data(data, NAMES)
         with self._lock:
-            t = (now() if at is None else at) - self.started
-            event = Event(self._seq, t, kind, subject, self.trial, data, current_origin())
+            event = self._event(self._seq, kind, subject, at, data)
             self._seq += 1
             try:
                 self._file.write(event.to_json() + "\n")
@@ -92,13 +88,32 @@ class EventLog:
             except OSError as error:
                 if self.required:
                     raise _failed(error) from error
-            for subscriber in self._subscribers:
-                try:
-                    subscriber(event)
-                except Exception:
-                    if self.required:
-                        raise
+            self._pass_on(event)
         return event
+
+    def unwritten(self, kind: str, subject: str, *, at: float, **data: Any) -> Event:
+        """Pass an event to every subscriber only; its `seq` is -1. Raise as `append`."""
+        with self._lock:
+            event = self._event(-1, kind, subject, at, data)
+            self._pass_on(event)
+        return event
+
+    def _event(
+        self, seq: int, kind: str, subject: str, at: float | None, data: dict[str, Any]
+    ) -> Event:
+        if not is_registered(kind):
+            raise ValueError(f"{kind!r} is not a kind of event")
+        t = (now() if at is None else at) - self.started
+        data = masked_data(data, NAMES)
+        return Event(seq, t, kind, subject, self.trial, data, current_origin())
+
+    def _pass_on(self, event: Event) -> None:
+        for subscriber in self._subscribers:
+            try:
+                subscriber(event)
+            except Exception:
+                if self.required:
+                    raise
 
     def close(self) -> None:
         """Sync the file to disk and close it; raise LabError when that fails."""

@@ -18,12 +18,13 @@ class StepRates:
     @property
     def ends(self) -> Sequence[float]:
         """Return when the steps ended, in order."""
-        return self.trial.step_ends
+        return list(self.trial.step_ends)
 
     @property
     def rates(self) -> list[float]:
         """Return the steps per second between each two consecutive step ends."""
-        return [1 / (b - a) for a, b in pairwise(self.ends)]
+        counts = list(self.trial.step_ends.values())[1:]
+        return [n / (b - a) for n, (a, b) in zip(counts, pairwise(self.ends), strict=True)]
 
     def mark(self, name: str) -> float | None:
         """Return a mark of the trial in seconds of the log."""

@@ -9,6 +9,7 @@ from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
 from testbed.run.inbox import Report
 from testbed.run.running_job import RunningJob
+from testbed.run.step_record import StepRecord
 
 _KINDS = {
     "ready": "rank.ready",
@@ -29,7 +30,7 @@ _KINDS = {
 }
 
 
-def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
+def record(report: Report, rank: int | None, log: EventLog | StepRecord) -> Event | None:
     """Write an agent's report to the event log, with its own time stamp, and return the event.
 
     The output of a program is not recorded as events; it goes to logs/.

@@ -24,6 +24,7 @@ from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
 from testbed.run.step_pace import StepPace
+from testbed.run.step_record import StepRecord
 from testbed.schema import Experiment
 
 _FAULT_LIMIT = 10.0
@@ -57,6 +58,8 @@ class Trial:
         self._clocks = context.bench.clocks.known
         self._responses = ResponseTracker(len(job.hosts), self._clocks)
         self._limit = self.experiment.limits.trial
+        every = self.experiment.record.steps
+        self._record = StepRecord(self._log, every, job.job.last_step)
         self._wait = RecoveryWait(job, self.controllers, self._pace, self._inbox, self._limit)
 
     def run(self) -> None:
@@ -98,6 +101,7 @@ class Trial:
         if self.pause:
             is_valid = False
             reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
+        self._record.note_counts(self.job.name, self.job.completed)
         data: dict[str, Any] = {"valid": is_valid, "recovered": not self.failure}
         data["response"] = None if self.failure else self._wait.response
         self._log.append("trial.end", self.plan.arm, **data, reason="; ".join(reasons))
@@ -134,6 +138,7 @@ class Trial:
         injection.await_receipt()
         if plan.hold is None:
             injection.take_back()
+        self._record.let_go()
         self._await_end_of_job(deadline)
 
     def _await_recovery(self, plan: FaultPlan, step_time: float, deadline: Deadline) -> None:
@@ -166,6 +171,7 @@ class Trial:
 
     def _baseline(self, step: int, deadline: Deadline) -> float:
         """Wait until a step of the trial is under way; return the median time of those so far."""
+        self._record.note_fault(self._begun + step)
         self.failure = self._wait.wait_for_step(self._begun + step, deadline)
         return self._pace.step_time(self.job.generation)
 
@@ -183,8 +189,8 @@ class Trial:
     def _handle_report(self, report: Report) -> None:
         rank = self.job.rank_in(report)
         with attributed(Origin(self.job.name)):
-            event = record(report, rank, self._log)
-            with attributed(Origin(cause=event.seq if event else None)):
+            event = record(report, rank, self._record)
+            with attributed(Origin(cause=event.seq if event and event.is_recorded else None)):
                 self._follow(report, rank, event)
 
     def _follow(self, report: Report, rank: int | None, event: Event | None) -> None:

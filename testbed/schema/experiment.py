@@ -105,6 +105,20 @@ class Limits(StrictModel):
     """How long a host may take from power-on until its agent answers."""
 
 
+def _every(text: str) -> int:
+    match = re.fullmatch(r"every ([1-9][0-9]{0,5})", text)
+    if match is None:
+        raise ValueError(f"{text!r} does not say which steps; write 'every 10'")
+    return int(match[1])
+
+
+class Record(StrictModel):
+    """How much the event log of a run keeps."""
+
+    steps: Annotated[int, Text(_every, "^every [1-9][0-9]{0,5}$")] = 1
+    """Every how many steps of training one is recorded; near a fault all are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One condition on one statistic of one metric of one arm.
@@ -159,6 +173,7 @@ class Experiment(Document):
     valid_share: Annotated[Share, Field(gt=0, le=1)] = 2 / 3
     """Of the trials of each arm, how many must be valid: with fewer, its checks are not known."""
     limits: Limits = Field(default_factory=Limits)
+    record: Record = Field(default_factory=Record)
     keep: bool = False
     """Leave the circuits as they are at the end."""
     seed: Annotated[int, Field(ge=0)] | None = None

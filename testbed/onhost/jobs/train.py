@@ -115,7 +115,7 @@ class Job:
         record = gradient_sum.run(group)
         collective_end = time.monotonic()
         pace.restart()
-        gradient_sum.vector.verify(step, whole=whole)
+        elements = gradient_sum.vector.verify(step, whole=whole)
         self._follow(choice)
         self.loss = self._update(step, gradient_sum.vector, group.raise_if_left)
         digest = f"{zlib.crc32(self.state.draft[: self._size].data):08x}"
@@ -134,6 +134,7 @@ class Job:
             loss=self.loss,
             digest=digest,
             verified=True,
+            elements=elements,
             bytes=record.sent,
             delayed=delayed,
             waits=record.waits,

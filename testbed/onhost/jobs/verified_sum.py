@@ -74,12 +74,13 @@ class VerifiedVector:
         count = len(self._checksums(chunk))
         return range(count) if whole else blocks_verified_in(step, chunk, count)
 
-    def verify(self, step: int, *, whole: bool = True) -> None:
+    def verify(self, step: int, *, whole: bool = True) -> int:
         """Raise Corrupt unless the sums agree with the sums of the checksums.
 
         It verifies every sentinel, that the loss is a number, and the values for which `fill`
-        computed checksums.
+        computed checksums, whose number it returns.
         """
+        count = 0
         self._verify_sentinels(step)
         if not math.isfinite(self.last):
             raise Corrupt(f"the sum of the losses is {self.last}")
@@ -94,6 +95,8 @@ class VerifiedVector:
                     f"in step {step} elements {first} to {last} of the sum have the checksum "
                     f"{found:.9g}, but the ranks' contributions add up to {expected:.9g}"
                 )
+            count += sum(min(BLOCK, len(place) - block * BLOCK) for block in blocks)
+        return count
 
     def _verify_sentinels(self, step: int) -> None:
         own = [sentinels(rank, step, self.chunks) for rank in range(self.ranks)]
