@@ -6,100 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from testbed.analysis.clocks import Instant
-from testbed.fabric.circuits import Circuit, HostPort, Matching
-
-# --- observations: reports of agents -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CarrierLost:
-    """The agent of a host reports that a port lost its carrier."""
-
-    port: HostPort
-
-
-@dataclass(frozen=True, slots=True)
-class RankEnded:
-    """A rank's process ended on its own."""
-
-    rank: int
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatMissed:
-    """A rank's process has sent no heartbeat for longer than its limit."""
-
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class ValuesCorrupt:
-    """A rank found a sum of the AllReduce that cannot be right."""
-
-    rank: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointWritten:
-    """The state of a rank before a step is durable on the disk of its host."""
-
-    rank: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointMissed:
-    """The state of a rank before a step was not written, as was due or ordered."""
-
-    rank: int
-    step: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class AgentLost:
-    """The connection to a host's agent has ended."""
-
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class CircuitsAsked:
-    """A rank asks for circuits, by their number; it counts once all ranks in `of` have asked.
-
-    Requests of one generation of the job are numbered.
-    """
-
-    rank: int
-    generation: int
-    number: int
-    circuits: int
-    of: frozenset[int]
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Return what the same request of all its ranks has in common."""
-        return self.generation, self.number
-
-
-@dataclass(frozen=True, slots=True)
-class StepTimed:
-    """A rank finished a step, in a job whose AllReduce is chosen while it runs.
-
-    `choice` is the number of the one that it followed; it `entered` the collective and came to its
-    `end` in seconds of the log, None where the clock of its host was not measured.
-    """
-
-    rank: int
-    generation: int
-    step: int
-    choice: int
-    entered: Instant | None
-    end: Instant | None
-
+from testbed.control.reports import AgentLost as AgentLost
+from testbed.control.reports import CarrierLost as CarrierLost
+from testbed.control.reports import CheckpointMissed as CheckpointMissed
+from testbed.control.reports import CheckpointWritten as CheckpointWritten
+from testbed.control.reports import CircuitsAsked as CircuitsAsked
+from testbed.control.reports import HeartbeatMissed as HeartbeatMissed
+from testbed.control.reports import RankEnded as RankEnded
+from testbed.control.reports import StepTimed as StepTimed
+from testbed.control.reports import ValuesCorrupt as ValuesCorrupt
+from testbed.fabric.circuits import Circuit, Matching
 
 # --- observations: outcomes of commands ----------------------------------------------------
 
