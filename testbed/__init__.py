@@ -19,6 +19,7 @@ twin         the lab, simulated on one Linux machine
 report       terminal, HTML, JUnit
 nightly      every experiment on every twin that it fits, within a budget
 cli          the `testbed` command
+contract     the contract of switch drivers, as tests for pytest
 
 `onhost` runs on GPU hosts and imports nothing of the above.
 """

@@ -2,6 +2,7 @@
 
 import pytest
 
+from testbed.contract.suite import home  # noqa: F401  a home directory for each test
 from tests.contract.scripted import Script
 
 
@@ -16,10 +17,3 @@ def script():
     yield script
     assert not script.lines, "a line was never opened"
     assert not any(line.leftovers for line in script.opened), "something was never sent"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """Give every test a home directory of its own: SSH reads its keys there."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)

@@ -2,10 +2,10 @@
 
 from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
+from testbed.contract.family import WIRES
 from testbed.plugins import kind, kinds
 from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from tests.contract.family import WIRES
 
 CLAIMED = ("visa-tcp", "tcp", "visa-serial", "serial")
 

@@ -1,92 +1,22 @@
-"""Every switch driver × wire × behaviour or fault, from the registry; and the page that shows it.
+"""The page that shows every switch driver × wire × behaviour or fault, from the registry.
 
 `python -m tests.contract.matrix` rewrites docs/driver-matrix.md.
 """
 
-from functools import cache
 from pathlib import Path
 
-import pytest
-
-from testbed.bench.sites import SwitchSite
-from testbed.plugins import kind, kinds
-from tests.contract.family import Family, families
-from tests.contract.outcomes import EXPECTED
-from tests.contract.virtual_time import VirtualTime
+from testbed.contract import matrix
+from testbed.contract.family import families
+from testbed.contract.matrix import known_faults
+from testbed.contract.outcomes import EXPECTED
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-matrix.md"
-FAMILIES = families("switch")
-
-
-@cache
-def known_faults(driver):
-    """Return the faults that a driver's far end knows, with what each does."""
-    family: Family = FAMILIES[driver]
-    inputs, outputs = family.inputs, family.outputs
-    site = SwitchSite(
-        frozenset(range(1, inputs + 1)),
-        frozenset(range(inputs + 1, inputs + outputs + 1)),
-        "S1",
-        0.0,
-        1,
-        VirtualTime(),
-        lambda lit: None,
-    )
-    options = kind("drivers", driver).options(**family.options)
-    far_end = kind("far_ends", kind("drivers", driver).far_end).load()(site, options)
-    return dict(far_end.known_faults)
-
-
-def wires():
-    """Return every driver on every wire that it claims, as test parameters."""
-    return [
-        pytest.param(family, wire, id=f"{name}-{wire}")
-        for name, family in FAMILIES.items()
-        for wire in family.wires
-    ]
-
-
-def faults():
-    """Return every driver × wire × fault; only the first wire of each is for every day."""
-    return [
-        pytest.param(
-            family,
-            wire,
-            fault,
-            id=f"{name}-{wire}-{fault}",
-            marks=() if wire == family.wires[0] else pytest.mark.soak,
-        )
-        for name, family in FAMILIES.items()
-        for wire in family.wires
-        for fault in known_faults(name)
-        if fault not in family.impossible
-    ]
-
-
-def _named():
-    """Return the faults that experiments can name, as far ends call them."""
-    return {kind.far_end for kind in kinds("faults").values() if kind.role == "far-end"}
+FAMILIES = families()
 
 
 def holes():
-    """Return what has no expected outcome, or should have one and does not, in words."""
-    found = []
-    for name, family in FAMILIES.items():
-        known, cannot = known_faults(name), family.impossible
-        found += [f"{name} claims no wire"] if not family.wires else []
-        found += [
-            f"{name}: outcomes.py does not say what must come of {f}"
-            for f in known
-            if f not in EXPECTED
-        ]
-        found += [f"{name}: no experiment can name {f}" for f in known if f not in _named()]
-        found += [f"{name}: why is {f} impossible?" for f, why in cannot.items() if not why]
-        found += [f"{name}: {f} is no fault" for f in cannot if f not in EXPECTED]
-        found += [
-            f"{name}: its far end does not know {fault}, and its family does not say why"
-            for fault, expected in EXPECTED.items()
-            if not expected.only and fault not in known and fault not in cannot
-        ]
+    """Return what is not tested of any driver, in words."""
+    found = [hole for family in FAMILIES.values() for hole in matrix.holes(family)]
     nowhere = EXPECTED.keys() - {fault for name in FAMILIES for fault in known_faults(name)}
     return found + [f"no far end knows {fault}" for fault in sorted(nowhere)]
 
@@ -99,7 +29,7 @@ def page(behaviours):
             "",
             "Generated from the registry by `python -m tests.contract.matrix`; "
             "a test keeps it current.",
-            "Each cell is a test of `tests/contract/test_every_switch.py`: "
+            "Each cell is a test of `testbed/contract/suite.py`: "
             "the driver against its far end, over real bytes.",
             "`make test` runs every behaviour on every wire and every fault on the first wire; "
             "`make soak` runs every fault on every wire.",
@@ -167,6 +97,6 @@ def _table(head, rows):
 
 
 if __name__ == "__main__":
-    from tests.contract.test_every_switch import BEHAVIOURS
+    from testbed.contract.suite import BEHAVIOURS
 
     PAGE.write_text(page(BEHAVIOURS))

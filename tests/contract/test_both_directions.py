@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from testbed.contract.family import Family, families
+from testbed.contract.rig import Rig, States, reach, soon
 from testbed.errors import InstrumentError, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
-from tests.contract.family import Family, families
-from tests.contract.rig import Rig, States, reach, soon
 
-BOTH_WAYS = [one for name, one in families("switch").items() if kind("drivers", name).reciprocal]
+BOTH_WAYS = [one for name, one in families().items() if kind("drivers", name).reciprocal]
 
 
 @pytest.mark.parametrize("family", BOTH_WAYS, ids=lambda family: family.driver)
@@ -87,5 +87,5 @@ def test_the_drivers_page_lists_bidirectional_and_one_sided_switches():
     table = page[page.index("## Light both ways") : page.index("## What each claim rests on")]
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (yes|no) \| (.+?) \|", table, re.MULTILINE)
     said = {name: (bidi == "yes", one_side != "no") for name, bidi, one_side in rows}
-    known = {name: kind("drivers", name) for name in families("switch")}
+    known = {name: kind("drivers", name) for name in families()}
     assert said == {n: (k.reciprocal, k.one_side is not None) for n, k in known.items()}

@@ -13,12 +13,13 @@ import pytest
 
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
+from testbed.contract import outcomes
+from testbed.contract.rig import Rig, States
 from testbed.errors import InstrumentError
 from testbed.fabric.change import after, plan_change
 from testbed.plugins import kind
-from tests.contract import matrix, outcomes
+from tests.contract import matrix
 from tests.contract.memory_wire import MemoryWire
-from tests.contract.rig import Rig, States
 from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 OF_THE_BOX = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.contract.rig import Rig, reach, soon
 from tests.contract import matrix
-from tests.contract.rig import Rig, reach, soon
 
 SUITE = Path(__file__).with_name("test_on_hardware.py")
 LAB = """

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from testbed.contract.family import families
+from testbed.contract.rig import Rig, soon
 from testbed.errors import InstrumentError, LinkLost
-from tests.contract.family import families
-from tests.contract.rig import Rig, soon
 
-FAMILIES = families("switch")
+FAMILIES = families()
 BOXES = {
     "visa-tcp": "polatis",
     "tcp": "polatis",

@@ -13,11 +13,11 @@ from testbed.bench.conformance_probe import spare_ports
 from testbed.bench.lease_resources import whole_of
 from testbed.bench.reported_identities import ReportedIdentities
 from testbed.cli.leases import leases_of
+from testbed.contract.rig import change, soon
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
 from testbed.schema import load_lab
-from tests.contract.rig import change, soon
 
 pytestmark = pytest.mark.hardware
 

@@ -14,6 +14,8 @@ from testbed.bench.bench import Bench
 from testbed.bench.sites import PowerSite, SwitchSite
 from testbed.cli.files import read
 from testbed.cli.record import open_record
+from testbed.contract.places import PLACES
+from testbed.contract.rig import soon
 from testbed.errors import Rejected, TestbedError
 from testbed.jobs.program_descriptors import CommandOptions
 from testbed.jobs.programs import Command
@@ -26,7 +28,6 @@ from testbed.run.planning.job_circuits import RingPorts
 from testbed.run.programs import Programs
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
-from tests.contract.rig import PLACES, soon
 
 USER = "operator"
 SWITCHES = {

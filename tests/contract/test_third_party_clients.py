@@ -14,8 +14,8 @@ import warnings
 import pytest
 import pyvisa
 
+from testbed.contract.rig import Rig, soon
 from tests.contract import matrix
-from tests.contract.rig import Rig, soon
 
 CONNECTED = "(@1,2),(@71,72)"
 

@@ -16,7 +16,9 @@ _INTRODUCTION = """\
 
 Generated from the registry of plug-ins by `tests/docs/plugin_tables.py`; `testbed list drivers` and
 its siblings print the same. Their keys are in [file-formats.md](file-formats.md), what each driver
-speaks and what that rests on in [../drivers/README.md](../drivers/README.md).
+speaks and what that rests on in [../drivers/README.md](../drivers/README.md). A package of your own
+adds to each, as [../examples/plugin](../examples/plugin/README.md) does; `pytest --testbed-driver
+NAME` tests its driver of a switch as all of these are tested.
 """
 
 

@@ -1,17 +1,15 @@
-"""Thorlabs OSW22."""
+"""Agiltron FF 1×8."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
-    "thorlabs",
+    "agiltron",
     ("serial", "visa-serial"),
-    inputs=2,
-    outputs=2,
+    inputs=1,
     impossible={
         "swept": "it has one circuit, or one position",
         "partial": "it does one thing at a time",
         "vanish": "it always lights something",
-        "misrouted": "of two positions, the wrong one is the old one: `stuck`",
         "error": "it has no words for an error",
         "busy": "it has no words for it",
     },

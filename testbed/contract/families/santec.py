@@ -1,6 +1,6 @@
 """One module of a Santec OSX or SX1."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
     "santec",

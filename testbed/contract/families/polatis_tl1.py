@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from testbed.contract.family import Family
 from testbed.secret import Secret
-from tests.contract.family import Family
 
 FAMILY = Family(
     "polatis-tl1",

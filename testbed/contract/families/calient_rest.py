@@ -1,5 +1,5 @@
 """Calient over REST."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family("calient-rest", ("http", "https"), inputs=70, outputs=70)

@@ -1,6 +1,6 @@
 """Polatis over RESTCONF."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
     "polatis-restconf",

@@ -1,6 +1,6 @@
 """A 2×2 interferometer in our own dialect."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
     "mzi",

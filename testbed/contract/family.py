@@ -1,12 +1,16 @@
-"""What the contract suite must know of a driver that the registry does not say."""
+"""What the contract suite must know of a driver that its descriptor does not say.
+
+A package registers the family of its driver under `testbed.contract`, by the driver's name.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from testbed.plugins import kinds
+from testbed.errors import UsageError
+from testbed.plugins import kind, kinds, registered
 
 WIRES = {
     "visa-tcp": ("tcp", "visa"),
@@ -43,14 +47,22 @@ class Family:
         return None if self.nameless else "S1"
 
 
-def families(role: str) -> dict[str, Family]:
-    """Return the family of every registered driver of a role; fail for one without."""
-    found = {}
-    for name, kind in kinds("drivers").items():
-        if kind.role == role:
-            module = name.replace("-", "_")
-            assert (Path(__file__).parent / "families" / f"{module}.py").exists(), (
-                f"driver {name} has no tests/contract/families/{module}.py"
-            )
-            found[name] = import_module(f"tests.contract.families.{module}").FAMILY
-    return found
+def family_of(driver: str) -> Family:
+    """Return the family of a registered driver; raise UsageError where no package has one."""
+    if (role := kind("drivers", driver).role) != "switch":
+        raise UsageError(
+            f"{driver} is a driver of role {role!r}, and the suite tests switches only"
+        )
+    known = registered("contract", Family)
+    if driver not in known:
+        raise UsageError(
+            f"no package says how the driver {driver!r} is tested",
+            hint=f"register a {Family.__module__}.Family of it under testbed.contract",
+        )
+    return known[driver]
+
+
+def families() -> dict[str, Family]:
+    """Return the family of every registered driver of a switch; raise as `family_of` does."""
+    names = [name for name, one in kinds("drivers").items() if one.role == "switch"]
+    return {name: family_of(name) for name in names}

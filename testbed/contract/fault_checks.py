@@ -1,19 +1,20 @@
-"""What must come of every fault that a far end knows: one table, and the checks behind it.
+"""What is checked of a driver while its far end has a fault, for each way in which that shows."""
 
-No answer that is wrong is ever believed, no order is sent twice, no call outlives its deadline;
-after every fault the next answers are right again. What differs from fault to fault is how the
-driver says that something was wrong.
-"""
+from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import pytest
 
+from testbed.bench.contracts import OpticalSwitch
 from testbed.clock import Deadline, now
-from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
+from testbed.contract.rig import Rig, States, change, reach, soon
+from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected
 from testbed.fabric.change import Change
-from tests.contract.rig import States, change, reach, soon
+from testbed.fabric.device import State
+
+Check = Callable[[Rig, OpticalSwitch, str], None]
 
 SILENCE = 0.06
 """Seconds of patience with a switch that will not answer."""
@@ -27,49 +28,64 @@ LAG = 0.15
 """Seconds by which a read-back is late."""
 
 RIGHT = "right"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What must come of a fault, in words and as a check of a rig and its driver."""
-
-    words: str
-    check: Callable
-    only: str = ""
-    """What a language must have for this fault; empty: every switch can have it."""
+Outcome = str | type[InstrumentError]
+"""RIGHT, or the error that a call ended in."""
+Outcomes = Collection[Outcome]
+UNANSWERED: Outcomes = frozenset({NoReply})
 
 
 # --- faults of the wire: the same for every language ---------------------------------------------
 
 
-def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
-    """Return the check of a fault that spoils one answer: to a question, then to an order.
+@dataclass(frozen=True)
+class SpoiltAnswer:
+    """The check of a fault that spoils one answer: to a question, then to an order.
 
     `reading` and `changing` are what may come of the call that it hits, `on_serial` what may come
     of both where the line cannot be hung up; `patience` is the deadline of the call.
     """
 
-    def check(rig, switch, name):
-        scope = {"count": 1, "delay": delay}
-        asked, ordered = (
-            (on_serial, on_serial) if on_serial and rig.is_serial else (reading, changing)
-        )
+    reading: Outcomes
+    changing: Outcomes
+    patience: float
+    delay: float = 0.0
+    on_serial: Outcomes | None = None
+
+    def __call__(self, rig: Rig, switch: OpticalSwitch, name: str) -> None:
+        """Let the fault hit a question, then an order."""
+        asked, ordered = self.reading, self.changing
+        if self.on_serial and rig.is_serial:
+            asked = ordered = self.on_serial
+        states = States(switch.capabilities)
+        limit = SILENCE if asked == UNANSWERED else self.patience
+        self._ask(rig, switch, name, asked, limit)
+        self._order(rig, switch, name, ordered, limit)
+        _is_consistent(rig, switch)
+        assert reach(switch, states.other).state == states.other
+        rig.wait_for_light(states.other)
+
+    def _ask(
+        self, rig: Rig, switch: OpticalSwitch, name: str, expected: Outcomes, limit: float
+    ) -> None:
         states = States(switch.capabilities)
         reach(switch, states.one)
         rig.learn_orders(switch)
-        rig.far_end.fault(name, **scope)
-        limit = SILENCE if asked == _UNANSWERED else patience
+        rig.far_end.fault(name, count=1, delay=self.delay)
         began = now()
         outcome = _outcome(lambda deadline: switch.state(deadline), states.one, limit)
-        # On a busy machine a driver may look only once a late answer, which is right, is there.
-        came_late = name == "late" and outcome == RIGHT and now() - began >= delay
-        assert outcome in asked or came_late, f"asked: {outcome}"
+        came_late = self._came_late(name, outcome, began)
+        assert outcome in expected or came_late, f"asked: {outcome}"
         _is_right_again(rig, switch, states.one)
+
+    def _order(
+        self, rig: Rig, switch: OpticalSwitch, name: str, expected: Outcomes, limit: float
+    ) -> None:
+        states = States(switch.capabilities)
         wanted = change(states.one, states.other)
         while True:
             rig.sent.clear()
             struck = rig.far_end.struck(name)
-            rig.at_order(name, **scope)
+            rig.at_order(name, count=1, delay=self.delay)
             began = now()
             outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
             if rig.far_end.struck(name) > struck or outcome == RIGHT or limit >= _LONGEST:
@@ -77,19 +93,18 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
             limit *= 4  # a busy machine used up the deadline before the order was sent
             rig.disarm()
             reach(switch, states.one)
-        came_late = name == "late" and outcome == RIGHT and now() - began >= delay
-        assert outcome in ordered or came_late, f"ordered: {outcome}"
+        came_late = self._came_late(name, outcome, began)
+        assert outcome in expected or came_late, f"ordered: {outcome}"
         assert rig.far_end.struck(name) == struck + 1
         orders = rig.orders
         assert len(orders) == len(set(orders)), f"an order was sent twice: {orders}"
-        _is_consistent(rig, switch)
-        assert reach(switch, states.other).state == states.other
-        rig.wait_for_light(states.other)
 
-    return check
+    def _came_late(self, name: str, outcome: Outcome, began: float) -> bool:
+        """Tell whether a late answer was there before the driver, on a busy machine, looked."""
+        return name == "late" and outcome == RIGHT and now() - began >= self.delay
 
 
-def refuses_connections(rig, switch, name):
+def refuses_connections(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """Every new connection is hung up; a line that cannot be hung up goes on."""
     reach(switch, States(switch.capabilities).one)
     rig.far_end.fault(name)
@@ -103,7 +118,7 @@ def refuses_connections(rig, switch, name):
 # --- faults of the language -----------------------------------------------------------------------
 
 
-def refuses(rig, switch, name):
+def refuses(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """An order is refused in the words of the switch, and nothing changes."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -116,7 +131,7 @@ def refuses(rig, switch, name):
     assert reach(switch, states.other).state == states.other
 
 
-def is_busy(rig, switch, name):
+def is_busy(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """Orders are refused, or wait, as long as the switch is busy; then they are done."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -129,7 +144,7 @@ def is_busy(rig, switch, name):
     assert reach(switch, states.other).state == states.other
 
 
-def refuses_login(rig, switch, name):
+def refuses_login(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """A fresh line is refused in the words of the switch, as long as it lasts."""
     one = States(switch.capabilities).one
     reach(switch, one)
@@ -141,7 +156,7 @@ def refuses_login(rig, switch, name):
     _is_right_again(rig, switch, one)
 
 
-def left_by_others(rig, switch, name):
+def left_by_others(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """What another client left behind before the line was opened is not blamed on an order."""
     switch.close()
     rig.far_end.fault(name)
@@ -150,7 +165,7 @@ def left_by_others(rig, switch, name):
     rig.wait_for_light(states.one)
 
 
-def unseen(rig, switch, name):
+def unseen(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """What the language is made to live with is nothing that a caller sees."""
     states = States(switch.capabilities)
     for wanted in (states.one, states.all, states.other):
@@ -163,7 +178,7 @@ def unseen(rig, switch, name):
 # --- faults of the box ----------------------------------------------------------------------------
 
 
-def read_back_shows(rig, switch, name):
+def read_back_shows(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """What the box did instead of its order is in what it reads back, or says."""
     states = States(switch.capabilities)
     reach(switch, states.rotated)
@@ -178,7 +193,7 @@ def read_back_shows(rig, switch, name):
     assert reach(switch, states.all).state == states.all
 
 
-def light_shows(rig, switch, name):
+def light_shows(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The box reads back what it was told, and only the light tells; monitors, where there are."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -190,7 +205,7 @@ def light_shows(rig, switch, name):
     rig.far_end.clear()
 
 
-def status_shows(rig, switch, name):
+def status_shows(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The circuit stays dark, and `unsteady` names it where the box has a word for that."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -203,7 +218,7 @@ def status_shows(rig, switch, name):
     rig.far_end.clear()
 
 
-def settles_late(rig, switch, name):
+def settles_late(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The read-back does not wait for the light, or waits as long as it takes."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -215,7 +230,7 @@ def settles_late(rig, switch, name):
     assert now() - began >= 9 * rig.settle
 
 
-def drift_shows(rig, switch, name):
+def drift_shows(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """A change by another client is in the next read-back."""
     states = States(switch.capabilities)
     reach(switch, states.all)
@@ -228,7 +243,7 @@ def drift_shows(rig, switch, name):
     rig.wait_for_light(states.all)
 
 
-def restarts(rig, switch, name):
+def restarts(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The line is lost for a moment; then the box shows what it came back with."""
     states = States(switch.capabilities)
     reach(switch, states.all)
@@ -239,7 +254,7 @@ def restarts(rig, switch, name):
     rig.wait_for_light(states.all)
 
 
-def vanishes(rig, switch, name):
+def vanishes(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The circuit is there at first; a second look finds it gone."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -252,7 +267,7 @@ def vanishes(rig, switch, name):
     _is_consistent(rig, switch)
 
 
-def sweeps(rig, switch, name):
+def sweeps(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """A circuit that was not named is gone, and the read-back says so."""
     states = States(switch.capabilities)
     reach(switch, states.all)
@@ -264,7 +279,7 @@ def sweeps(rig, switch, name):
     _is_consistent(rig, switch)
 
 
-def reads_back_late(rig, switch, name):
+def reads_back_late(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The read-back shows for a while what was there before; then what is there."""
     states = States(switch.capabilities)
     reach(switch, states.one)
@@ -280,7 +295,7 @@ def reads_back_late(rig, switch, name):
 # --- what the checks share ------------------------------------------------------------------------
 
 
-def _outcome(act, right, patience):
+def _outcome(act: Callable[[Deadline], State], right: State, patience: float) -> Outcome:
     """Return RIGHT, or the error that a call ended in; a wrong answer or a hang fails."""
     deadline = Deadline.after(patience)
     try:
@@ -292,7 +307,7 @@ def _outcome(act, right, patience):
     return RIGHT
 
 
-def _is_right_again(rig, switch, state):
+def _is_right_again(rig: Rig, switch: OpticalSwitch, state: State) -> None:
     """Expect right answers from now on, each to its own question."""
     rig.far_end.clear()
     for _ in range(3):
@@ -300,105 +315,13 @@ def _is_right_again(rig, switch, state):
         assert switch.identify(soon()).serial == (rig.family.serial or "")
 
 
-def _is_consistent(rig, switch):
+def _is_consistent(rig: Rig, switch: OpticalSwitch) -> None:
     """Expect the read-back to be what carries light, once all is settled and no fault is left."""
     rig.far_end.clear()
     assert switch.state(soon()) == rig.settled_light()
 
 
-def _monitors_tell(switch, state):
+def _monitors_tell(switch: OpticalSwitch, state: State) -> None:
     ports = switch.capabilities.monitored & set(state.values())
     levels = switch.power(ports, soon())
     assert all(one.dbm is None or one.dbm < -20 for one in levels.values()), levels
-
-
-_ANSWERED = frozenset({RIGHT})
-_LOST = frozenset({LinkLost})
-_UNANSWERED = frozenset({NoReply})
-_ANY = frozenset({RIGHT, Garbled, NoReply})
-
-_SILENT = Expected(
-    "`NoReply` at the deadline, a fresh line, then right answers; an order is sent once",
-    on_the_wire(_UNANSWERED, _UNANSWERED, SILENCE, delay=2 * SILENCE),
-)
-_NOISY = Expected(
-    "asked again on a fresh line, or `Garbled`; never believed; an order is sent once",
-    on_the_wire(_ANY, _ANY, PATIENCE),
-)
-_HUNG_UP = Expected(
-    "asked again on a fresh line; an order is sent once and ends in `LinkLost` "
-    "(on a serial line, which cannot be hung up, `NoReply`)",
-    on_the_wire(_ANSWERED, _LOST, PATIENCE, on_serial=_UNANSWERED),
-)
-_READ_BACK = Expected("`Applied.state` differs from what was wanted, or `refused`", read_back_shows)
-_LIGHT = Expected(
-    "reads back as done; light, and `power` where it is measured, do not", light_shows
-)
-_LEFT = Expected(
-    "forgotten when the line is opened, and blamed on no order", left_by_others, "an error queue"
-)
-
-_UNSEEN = Expected("", unseen, "TL1")
-
-EXPECTED = {
-    "silent": _SILENT,
-    "late": _SILENT,
-    "after-next": _SILENT,
-    "merged": _SILENT,
-    "truncated": _SILENT,
-    "garbled": _NOISY,
-    "wrong-end": replace(_NOISY, check=on_the_wire(_ANY, _ANY, SILENCE)),
-    "banner": _NOISY,
-    "doubled": Expected(
-        "the first is the answer; the second is never taken for another",
-        on_the_wire(_ANSWERED, _ANSWERED, 5.0),
-    ),
-    "drip": Expected(
-        "`NoReply` at the deadline unless it is all there by then",
-        on_the_wire(_ANY, _ANY, SILENCE, delay=0.01),
-    ),
-    "cut": _HUNG_UP,
-    "reset": _HUNG_UP,
-    "refuse": Expected("`LinkLost` when the line is opened", refuses_connections),
-    "error": Expected("`Rejected` in the words of the switch; nothing changed", refuses),
-    "busy": Expected("`Rejected`, or waits; done afterwards", is_busy),
-    "login-rejected": Expected("`Rejected` for a fresh line", refuses_login, only="a login"),
-    "not-json": replace(_NOISY, only="HTTP"),
-    "kicked": replace(_UNSEEN, words="logs in again; repeats only what was refused for that"),
-    "alarms": replace(_UNSEEN, words="written into the transcript, never taken for an answer"),
-    "in-progress": replace(_UNSEEN, words="waits for the answer"),
-    "stale": _LEFT,
-    "overflow": _LEFT,
-    "stuck": _READ_BACK,
-    "partial": _READ_BACK,
-    "half-refused": replace(_READ_BACK, only="a status per circuit"),
-    "misrouted": _READ_BACK,
-    "stale-circuit": replace(_READ_BACK, only="a configuration of its own"),
-    "lie": _LIGHT,
-    "dim": _LIGHT,
-    "cell-stuck": replace(_LIGHT, only="a mesh of cells"),
-    "half-switched": replace(_LIGHT, only="interferometers"),
-    "failed": Expected("dark; `unsteady` names it where the switch tells", status_shows),
-    "slow": Expected("reads back as done; light comes when it comes", settles_late),
-    "vanish": Expected("gone at the next read-back", vanishes),
-    "swept": Expected("gone in the read-back that comes with the change", sweeps),
-    "lag": Expected("reads back late; what was read last may be over", reads_back_late),
-    "flap": Expected("reads back late; what was read last may be over", reads_back_late),
-    "meddled": Expected("drift: the next read-back differs", drift_shows),
-    "restart": Expected("a fresh line, and what is left in the read-back", restarts),
-    "restart-wrong": Expected("a fresh line, and the wrong circuits in the read-back", restarts),
-}
-"""What must come of each fault; a fault that is not listed here is a hole."""
-
-BOX = {
-    read_back_shows,
-    light_shows,
-    status_shows,
-    settles_late,
-    drift_shows,
-    restarts,
-    vanishes,
-    reads_back_late,
-    sweeps,
-}
-"""The checks of faults that are the box's own, whatever line it hangs on."""

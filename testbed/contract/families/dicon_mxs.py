@@ -1,6 +1,6 @@
 """DiCon MXS-9100."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
     "dicon-mxs",

@@ -1,17 +1,15 @@
-"""Agiltron FF 1×8."""
+"""DiCon 1×N module."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 FAMILY = Family(
-    "agiltron",
+    "dicon",
     ("serial", "visa-serial"),
     inputs=1,
     impossible={
         "swept": "it has one circuit, or one position",
         "partial": "it does one thing at a time",
-        "vanish": "it always lights something",
         "error": "it has no words for an error",
         "busy": "it has no words for it",
     },
-    nameless=True,
 )

@@ -1,23 +1,21 @@
 """A switch twin on a wire, its light, a driver for it, and a driver of another client."""
 
-import atexit
-import re
-import shutil
-import ssl
-import threading
-from functools import cache
-from pathlib import Path
-from tempfile import mkdtemp
+from __future__ import annotations
 
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+from testbed.bench.contracts import Applied, OpticalSwitch, Tracer
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
+from testbed.contract.family import WIRES, Family
+from testbed.contract.places import PLACES, Place, Wire, certificate
 from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
 from testbed.plugins import kind
-from testbed.twin.far_end_ssh import SshServer
-from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
-from testbed.twin.keys import write_certificate, write_ssh_key
 from testbed.twin.scheduler import WallScheduler
-from tests.contract.family import WIRES, Family
 
 SETTLE = 0.003
 SERIAL = "S1"
@@ -28,12 +26,12 @@ def soon() -> Deadline:
     return Deadline.after(5)
 
 
-def reach(switch, wanted, deadline=None):
+def reach(switch: OpticalSwitch, wanted: State, deadline: Deadline | None = None) -> Applied:
     """Take a switch to a state, whatever is there now; return what it applied."""
     return switch.apply(change(switch.state(soon()), wanted), deadline or soon())
 
 
-def change(present, wanted):
+def change(present: State, wanted: State) -> Change:
     """Return what takes a switch from one state to another."""
     gone = {i: e for i, e in present.items() if wanted.get(i) != e}
     new = {i: e for i, e in wanted.items() if present.get(i) != e}
@@ -43,7 +41,11 @@ def change(present, wanted):
 class States:
     """States that a switch can be in, chosen from what it says that it can do."""
 
-    def __init__(self, can):
+    def __init__(self, can: Capabilities) -> None:
+        self.one: State
+        self.other: State
+        self.all: State
+        self.rotated: State
         ingress, egress = sorted(can.ingress), sorted(can.egress)
         if can.positions:
             self.one, self.other = can.positions[0], can.positions[1]
@@ -59,104 +61,6 @@ class States:
             self.rotated = dict(zip(self.all, used[1:] + used[:1], strict=True))
 
 
-class TcpPlace:
-    """A TCP port that far ends answer on, one after the other."""
-
-    tls = None
-    port = 0
-
-    def __init__(self, directory, transport):
-        self._form = "TCPIP::127.0.0.1::{}::SOCKET" if transport == "visa" else "tcp://127.0.0.1:{}"
-
-    def serve(self, far_end):
-        """Let a far end answer here until the wire returned is closed."""
-        wire = serve_tcp(far_end, port=self.port, tls=self.tls)
-        self.port = wire.port
-        return wire
-
-    @property
-    def resource(self):
-        """Return how a lab file names this place."""
-        return self._form.format(self.port)
-
-
-class HttpPlace(TcpPlace):
-    """A TCP port of a web service."""
-
-    def __init__(self, directory, transport):
-        self._form = "http://127.0.0.1:{}"
-
-
-class HttpsPlace(TcpPlace):
-    """The same, encrypted; its certificate is trusted by the driver only."""
-
-    def __init__(self, directory, transport):
-        self._form = "https://127.0.0.1:{}"
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.load_cert_chain(*certificate())
-
-
-class PtyPlace:
-    """A device name that far ends answer on."""
-
-    _number = 0
-
-    def __init__(self, directory, transport):
-        PtyPlace._number += 1
-        self._path = Path(directory) / f"tty{PtyPlace._number}"
-        self.resource = f"ASRL{self._path}::INSTR"
-
-    def serve(self, far_end):
-        """Let a far end answer here until the wire returned is closed."""
-        return serve_pty(far_end, self._path)
-
-
-class SshPlace:
-    """An SSH server whose host key is known, and that knows the key of the tests' user."""
-
-    port = 0
-
-    def __init__(self, directory, transport):
-        self._home = Path(directory) / ".ssh"
-        self._home.mkdir(exist_ok=True)
-        public = self._home / "id_ed25519.pub"
-        if not public.exists():
-            public.write_text(write_ssh_key(self._home / "id_ed25519"))
-        self._client_key = public.read_text()
-        self._key = self._home / f"server{len(list(self._home.iterdir()))}"
-        self._known = write_ssh_key(self._key)
-
-    def serve(self, far_end):
-        """Let a far end answer here until the wire returned is closed."""
-        wire = SshServer(far_end, port=self.port, host_key=self._key, client_key=self._client_key)
-        self.port = wire.port
-        with (self._home / "known_hosts").open("a") as known:
-            known.write(f"[127.0.0.1]:{self.port} {self._known}\n")
-        return wire
-
-    @property
-    def resource(self):
-        """Return how a lab file names this place."""
-        return f"ssh://admin@127.0.0.1:{self.port}"
-
-
-PLACES = {
-    "tcp": TcpPlace,
-    "pty": PtyPlace,
-    "http": HttpPlace,
-    "https": HttpsPlace,
-    "ssh": SshPlace,
-}
-
-
-@cache
-def certificate():
-    """Return chain and key of a certificate for 127.0.0.1."""
-    place = Path(mkdtemp(prefix="testbed-tls-"))
-    atexit.register(shutil.rmtree, place)
-    return write_certificate(place, ["127.0.0.1"])
-
-
 class Rig:
     """One family's twin behind one wire. `settle` seconds pass before a new circuit is lit."""
 
@@ -168,26 +72,26 @@ class Rig:
         settle: float = SETTLE,
         *,
         both_ways: bool = False,
-    ):
+    ) -> None:
         self.family = family
         self.both_ways = both_ways
         self.settle = settle
         self.scheduler = WallScheduler()
-        self.lit = {}
-        self.sent = []
+        self.lit: State = {}
+        self.sent: list[bytes] = []
         self._changed = threading.Condition()
-        self._drivers = []
+        self._drivers: list[OpticalSwitch] = []
         self._directory = directory
         self._wire_name = wire
-        self._at_order = None
-        self._reads = None
+        self._at_order: tuple[str, dict[str, Any]] | None = None
+        self._reads: set[bytes] | None = None
         self.far_end = self.build(SERIAL)
         self.place = self._new_place()
-        self._wires = [self.place.serve(self.far_end)]
+        self._wires: list[Wire] = [self.place.serve(self.far_end)]
 
     # --- the box ----------------------------------------------------------------------------
 
-    def build(self, serial):
+    def build(self, serial: str) -> Any:
         """Return a twin with a serial number; light of another than the first is not seen."""
         kind_ = kind("far_ends", kind("drivers", self.family.driver).far_end)
         inputs, last = self.family.inputs, self.family.inputs + self.family.outputs
@@ -204,72 +108,73 @@ class Rig:
         )
         return kind_.load()(site, self._options(""))
 
-    def _hear(self, lit):
+    def _hear(self, lit: State) -> None:
         with self._changed:
             self.lit = lit
             self._changed.notify_all()
 
-    def wait_for_light(self, wanted):
+    def wait_for_light(self, wanted: State) -> None:
         """Return once exactly these circuits carry light."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.lit == wanted, 5), self.lit
 
-    def wait(self, seconds):
+    def wait(self, seconds: float) -> None:
         """Let time pass on the clock of the box: what was due until then has happened."""
         passed = threading.Event()
         self.scheduler.call_at(self.scheduler.now() + seconds, passed.set)
         assert passed.wait(5)
 
-    def settled_light(self):
+    def settled_light(self) -> State:
         """Return what carries light once nothing moves any more."""
         self.wait(3 * self.settle)
         return self.lit
 
     # --- its line ---------------------------------------------------------------------------
 
-    def _new_place(self):
+    def _new_place(self) -> Place:
         place, transport = WIRES[self._wire_name]
-        return PLACES[place](self._directory, transport)
+        made: Place = PLACES[place](self._directory, transport)
+        return made
 
     @property
-    def is_serial(self):
+    def is_serial(self) -> bool:
         """Tell whether the wire cannot be hung up from the far side."""
         return WIRES[self._wire_name][0] == "pty"
 
-    def cut(self, far_end=None):
+    def cut(self, far_end: Any = None) -> None:
         """Break the line; afterwards the switch, or another one, answers there again."""
         self._wires[0].close()
         self._wires[0] = self.place.serve(far_end or self.far_end)
 
-    def unplug(self):
+    def unplug(self) -> None:
         """Break the line for good."""
         self._wires[0].close()
 
     # --- drivers ----------------------------------------------------------------------------
 
-    def driver(self):
+    def driver(self) -> OpticalSwitch:
         """Return a driver at the far end's place, opened."""
         return self._driver(self.place, self._trace)
 
-    def second_driver(self):
+    def second_driver(self) -> OpticalSwitch:
         """Return the driver of another client, on a line of its own to the same box."""
         place = self._new_place()
         self._wires.append(place.serve(self.far_end))
         return self._driver(place, lambda way, data: None)
 
-    def _driver(self, place, tracer):
+    def _driver(self, place: Place, tracer: Tracer) -> OpticalSwitch:
         family = self.family
         ports = frozenset(range(1, family.inputs + family.outputs + 1))
         options = self._options(WIRES[self._wire_name][1])
         make = kind("drivers", family.driver).load()
-        driver = make("ocs", place.resource, ports, family.serial, options, tracer)
+        driver: OpticalSwitch = make("ocs", place.resource, ports, family.serial, options, tracer)
         self._drivers.append(driver)
         driver.open(soon())
         if family.blind:
             driver.presume({})
         return driver
 
-    def _options(self, transport):
+    def _options(self, transport: str) -> Any:
         options = dict(self.family.options)
         if transport:
             options["transport"] = transport
@@ -279,7 +184,7 @@ class Rig:
 
     # --- what was sent ----------------------------------------------------------------------
 
-    def learn_orders(self, switch):
+    def learn_orders(self, switch: OpticalSwitch) -> None:
         """Learn what is sent to ask; whatever else is sent from now on changes something.
 
         What greets a fresh line, as a login, changes nothing either.
@@ -294,20 +199,20 @@ class Rig:
         self.sent.clear()
 
     @property
-    def orders(self):
+    def orders(self) -> list[bytes]:
         """Return what was sent since `learn_orders` that changes something."""
-        return [data for data in self.sent if _shape(data) not in self._reads]
+        return [data for data in self.sent if _shape(data) not in (self._reads or ())]
 
-    def at_order(self, name, **scope):
+    def at_order(self, name: str, **scope: Any) -> None:
         """Arm a fault when the driver is about to send its next order."""
         self._at_order = (name, scope)
 
-    def disarm(self):
+    def disarm(self) -> None:
         """End every fault, and the wait for an order to arm one."""
         self._at_order = None
         self.far_end.clear()
 
-    def _trace(self, way, data):
+    def _trace(self, way: str, data: bytes) -> None:
         if way != "send":
             return
         self.sent.append(data)
@@ -315,7 +220,7 @@ class Rig:
             (name, scope), self._at_order = self._at_order, None
             self.far_end.fault(name, **scope)
 
-    def close(self):
+    def close(self) -> None:
         """Close every driver, every wire and the box."""
         for driver in self._drivers:
             driver.close()
@@ -324,6 +229,6 @@ class Rig:
         self.scheduler.close()
 
 
-def _shape(message):
+def _shape(message: bytes) -> bytes:
     """Return a message without its numbers: of two lists of ports of any length, say, one."""
     return re.sub(rb"#(,#)*", b"#", re.sub(rb"\d+", b"#", message))

@@ -1,6 +1,6 @@
 """Photonic mesh, without a read-back: what its cells do by themselves, only the light tells."""
 
-from tests.contract.family import Family
+from testbed.contract.family import Family
 
 _UNSEEN = "nothing but light would tell, for it cannot be asked"
 
