@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.metric_definitions import quantity
 from testbed.collectives.algorithms import ALL_REDUCES
@@ -14,7 +14,7 @@ from testbed.units import SIZE
 if TYPE_CHECKING:
     from testbed.analysis.metrics import Metric
 
-Settings = Mapping[str, float]
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,15 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
 
     A bandwidth above the rate of a port, in any trial, is that of messages which the shaper of a
     twin's port lets pass at once, or of a schedule that has done part of its work before the last
-    rank came.
+    rank came. Groups inside hosts use no port.
     """
     found = {}
     for name, metric in metrics.items():
         arm, _, what = name.rpartition(".")
         of = settings.get(arm, {})
         is_of_a_line = what.startswith(("busbw", "algbw")) and metric.meaning.unit == "bit/s"
+        if what.rpartition("_along_")[2] in str(of.get("inside_hosts", "")).split(", "):
+            continue
         if is_of_a_line and "rate" in of and max(metric.values) > of["rate"]:
             found[name] = _above(what, metric.values, of)
     return found

@@ -23,6 +23,8 @@ from testbed.units import TIME, BitRate, Bytes, Seconds
 
 Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
 
+GroupCollective = Literal["all-reduce", "reduce-scatter", "all-gather", "chain", "all-to-all"]
+
 _MOST_RANKS = 4096
 """Of a model: a schedule of so many has 17 million sends."""
 
@@ -134,7 +136,10 @@ class AllReduceOptions:
     it, as long as it takes."""
     mesh: dict[str, int] | None = None
     """Sizes of the dimensions of a mesh, the last varying fastest along the ranks: the groups along
-    each dimension sum among themselves, all at once, and dimensions take turns."""
+    each dimension run at once, and dimensions take turns."""
+    collectives: dict[str, GroupCollective] | None = None
+    """By dimension of the mesh, what its groups run instead of an AllReduce; `chain` hands the
+    buffer of the first rank on to the last, as pipeline stages do."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not consist of float32 values, and what gives no sample."""
@@ -145,6 +150,9 @@ class AllReduceOptions:
         check_pace(self.pace)
         if self.mesh is not None:
             check_mesh(self.mesh, self.ranks, self.spares)
+        for name in self.collectives or ():
+            if name not in (self.mesh or {}):
+                raise ValueError(f"{name!r} in collectives is no dimension of the mesh")
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics that its trials measure without a fault."""

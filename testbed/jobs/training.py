@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -106,16 +106,33 @@ class AllReduce(Job):
         }
         if options.mesh is None:
             return {"kind": "allreduce", "options": told}
-        return {"kind": "groups", "options": told | _groups_of(options.mesh)}
+        return {"kind": "groups", "options": told | _groups_of(options.mesh, options.collectives)}
 
 
-def _groups_of(mesh: Mapping[str, int]) -> dict[str, Any]:
-    """Return the groups along each dimension of a mesh, and the ring that each of them runs."""
+def _groups_of(mesh: Mapping[str, int], collectives: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the groups along each dimension of a mesh, and what each of them runs."""
     from testbed.collectives.groups import groups
-    from testbed.collectives.rings import ring
     from testbed.collectives.schedule import to_json
 
+    made = _schedules()
+    runs = {name: (collectives or {}).get(name, "all-reduce") for name in mesh}
     return {
         "groups": {name: list(map(list, found)) for name, found in groups(mesh).items()},
-        "schedules": {name: to_json(ring(ranks)) for name, ranks in mesh.items()},
+        "collectives": runs,
+        "schedules": {name: to_json(made[runs[name]](ranks)) for name, ranks in mesh.items()},
+    }
+
+
+def _schedules() -> Mapping[str, Callable[[int], Schedule]]:
+    """Return what makes the schedule of each collective of a group; it needs NumPy."""
+    from testbed.collectives.broadcasts import chain
+    from testbed.collectives.exchanges import all_to_all
+    from testbed.collectives.rings import all_gather, reduce_scatter, ring
+
+    return {
+        "all-reduce": ring,
+        "reduce-scatter": reduce_scatter,
+        "all-gather": all_gather,
+        "chain": chain,
+        "all-to-all": all_to_all,
     }

@@ -80,10 +80,14 @@ def print_foundations(summary: Summary, console: Console) -> None:
 
 def _told(settings: Settings) -> str:
     parts = (
-        f"{_NAMES.get(name, name.replace('_', ' '))} {quantity(value, _UNITS.get(name, 's'))}"
+        f"{_NAMES.get(name, name.replace('_', ' '))} {_valued(name, value)}"
         for name, value in settings.items()
     )
     return ", ".join(parts)
+
+
+def _valued(name: str, value: float | str) -> str:
+    return value if isinstance(value, str) else quantity(value, _UNITS.get(name, "s"))
 
 
 def _range(low: float, high: float) -> str:

@@ -32,6 +32,8 @@ class ProbedLinks:
     """What messages cost between neighbours, by the median of the probes."""
     changes: tuple[float, ...]
     """The seconds of each change of circuits that the ranks timed, by the median of the ranks."""
+    at_once: bool = False
+    """All ranks of a host sent over its port at once, as they do in a mesh."""
 
     @classmethod
     def of(cls, probes: Sequence[Probe]) -> ProbedLinks:
@@ -46,7 +48,8 @@ class ProbedLinks:
         worst = max(probes, key=lambda probe: probe["long_seconds"] / probe["long_bytes"])
         rate = worst["long_bytes"] * 8 / worst["long_seconds"]
         earned = worst["short_bytes"] - worst["short_seconds"] * rate / 8
-        return cls(LinkRate(rate, max(0.0, earned)), cost, changes)
+        at_once = any("dimensions" in probe for probe in probes)
+        return cls(LinkRate(rate, max(0.0, earned)), cost, changes, at_once)
 
     def with_changes(self, timed: Collection[Sequence[float]]) -> ProbedLinks:
         """Return the same links, with what each rank timed of changes while the job ran."""

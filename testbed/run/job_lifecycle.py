@@ -160,10 +160,12 @@ class JobLifecycle:
     def _note_slow_links(self, arm: Arm, links: ProbedLinks) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
         rate, delivered = arm.of(self._lab).twin.rate, links.slowest.bits_per_second
-        if self._settings and delivered < _ENOUGH * _PAYLOAD * rate:
+        ranks = max(job.ranks_per_host for job in arm.experiment.jobs.values())
+        enough = _PAYLOAD * rate / (ranks if links.at_once else 1)
+        if self._settings and delivered < _ENOUGH * enough:
             text = (
                 f"the slowest link delivers {RATE.format(delivered)}, where "
-                f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
+                f"ports of {RATE.format(rate)} should deliver {RATE.format(enough)}: "
                 "this machine is too busy, and its own slowness is in every number"
             )
             self._context.log.append("health", "links", text=text)

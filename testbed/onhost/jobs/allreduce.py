@@ -108,23 +108,31 @@ class Pattern:
 
     def __init__(self, count: int) -> None:
         self.vector: Numbers = np.zeros(count, np.float32)
-        self._base = (np.arange(BLOCK) % PERIOD).astype(np.float32)
+        self._base = (np.arange(BLOCK + PERIOD) % PERIOD).astype(np.float32)
 
     def fill(self, rank: int, step: int, raise_if_left: Callable[[], None]) -> None:
         """Fill the vector with this rank's numbers of this step."""
-        for block in self._blocks():
+        for start in range(0, len(self.vector), BLOCK):
             raise_if_left()
+            block = self.vector[start : start + BLOCK]
             np.add(self._base[: len(block)], rank + step % PERIOD, out=block)
 
-    def verify(self, ranks: Sequence[int], step: int, raise_if_left: Callable[[], None]) -> None:
-        """Raise Corrupt unless every element is the sum over these ranks."""
+    def verify(
+        self,
+        ranks: Sequence[int],
+        step: int,
+        raise_if_left: Callable[[], None],
+        begin: int = 0,
+        end: Optional[int] = None,
+    ) -> None:
+        """Raise Corrupt unless every element from `begin` to `end` is the sum over these ranks."""
         expected = self._base * len(ranks) + (sum(ranks) + len(ranks) * (step % PERIOD))
-        for number, block in enumerate(self._blocks()):
+        end = len(self.vector) if end is None else end
+        for start in range(begin, end, BLOCK):
             raise_if_left()
-            wrong = np.flatnonzero(block != expected[: len(block)])
+            block, ahead = self.vector[start : min(start + BLOCK, end)], start % PERIOD
+            wanted = expected[ahead : ahead + len(block)]
+            wrong = np.flatnonzero(block != wanted)
             if wrong.size:
-                place, first = number * BLOCK + int(wrong[0]), wrong[0]
-                raise Corrupt(f"element {place} is {block[first]}, not {expected[first]}")
-
-    def _blocks(self) -> list[Numbers]:
-        return [self.vector[start : start + BLOCK] for start in range(0, len(self.vector), BLOCK)]
+                first = int(wrong[0])
+                raise Corrupt(f"element {start + first} is {block[first]}, not {wanted[first]}")

@@ -1,4 +1,4 @@
-"""The job `groups`: AllReduces in the groups of a mesh, every value verified.
+"""The job `groups`: collectives in the groups of a mesh, every value verified.
 
 All groups along one dimension run at once, and dimensions take turns. Values depend on the rank in
 the whole mesh, and no two groups along a dimension have the same sum, so that a value of another
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..communication.communicator import chunk_bounds
 from ..communication.control import Control
 from ..communication.mesh import MeshGroups
 from ..communication.rank_schedule import RankSchedule
@@ -19,10 +20,37 @@ from .allreduce import Pattern
 from .pace import Pace
 from .state import State
 
+_OPERATIONS = {
+    "all-reduce": "all_reduce",
+    "reduce-scatter": "reduce_scatter",
+    "all-gather": "all_gather",
+    "chain": "sendrecv",
+    "all-to-all": "alltoall",
+}
+"""The names of collectives in nccl-tests."""
+
+
+def results(collective: str, rank: int, ranks: int) -> tuple[int, dict[int, Sequence[int]]]:
+    """Return how many chunks a buffer has, and of which ranks each is the sum at the end.
+
+    Chunks that may hold anything then are left out.
+    """
+    every = range(ranks)
+    if collective == "all-reduce":
+        return 1, {0: every}
+    if collective == "chain":
+        return 1, {0: [0]}
+    if collective == "all-gather":
+        return ranks, {chunk: [chunk] for chunk in every}
+    if collective == "reduce-scatter":
+        return ranks, {rank: every}
+    mine = {source * ranks + rank: [source] for source in every}
+    return ranks * ranks, {**mine, **{rank * ranks + other: [rank] for other in every}}
+
 
 @dataclass(frozen=True)
 class Options:
-    """`sizes` in bytes; by dimension of the mesh all `groups` along it, and their `schedules`.
+    """`sizes` in bytes; by dimension all `groups` along it, what they run, and its `schedules`.
 
     Each size is run `iterations` times along all dimensions in turn, after `warmup` times more.
     `pace` is the seconds that each rank computes between two collectives.
@@ -30,6 +58,7 @@ class Options:
 
     sizes: Sequence[int]
     groups: Mapping[str, Sequence[Sequence[int]]]
+    collectives: Mapping[str, str]
     schedules: Mapping[str, Any]
     iterations: int = 20
     warmup: int = 5
@@ -52,7 +81,8 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
-        self._pattern = Pattern(0)
+        self._size = 0
+        self._patterns: dict[str, Pattern] = {}
         self.state = State(0)
         self.loss: float | None = None
 
@@ -72,7 +102,7 @@ class Job:
             turn = self._turn(step)
             if turn is None or control.ends_before(step):
                 return
-            if self._pattern.vector.nbytes != turn.size:
+            if self._size != turn.size:
                 self._warm_up(turn.size, schedules, mesh, step)
                 pace.restart()
             facts = self._run_once(turn.dimension, schedules, mesh, step, control, pace)
@@ -85,6 +115,7 @@ class Job:
                 size=turn.size,
                 iteration=turn.iteration,
                 dimension=turn.dimension,
+                operation=_OPERATIONS[self._options.collectives[turn.dimension]],
                 members=list(mesh.members[turn.dimension]),
                 **facts,
                 verified=True,
@@ -103,7 +134,12 @@ class Job:
     def _warm_up(
         self, size: int, schedules: Mapping[str, RankSchedule], mesh: MeshGroups, step: int
     ) -> None:
-        self._pattern = Pattern(size // 4)
+        self._size = size
+        for dimension, schedule in schedules.items():
+            ranks = len(mesh.members[dimension])
+            # What a rank has for each of the others is the size that nccl-tests counts.
+            parts = ranks if schedule.chunks == ranks * ranks else 1
+            self._patterns[dimension] = Pattern(size // 4 * parts)
         for number in range(self._options.warmup):
             for dimension in schedules:
                 self._run_once(dimension, schedules, mesh, step + number)
@@ -117,18 +153,22 @@ class Job:
         control: Control | None = None,
         pace: Pace | None = None,
     ) -> dict[str, Any]:
-        """Run the AllReduce of this rank's group, as all others along the dimension do."""
-        pattern, members = self._pattern, mesh.members[dimension]
+        """Run the collective of this rank's group, as all others along the dimension do."""
+        pattern, members = self._patterns[dimension], mesh.members[dimension]
         pattern.fill(mesh.rank, step, mesh.raise_if_left)
         paced = {} if pace is None else pace.wait()
         mesh.barrier()
         if control is not None:
             control.delay_collective(mesh.generation)
-        begin = time.monotonic()
-        record = mesh.by_dimension[dimension].run(schedules[dimension], pattern.vector)
+        group, begin = mesh.by_dimension[dimension], time.monotonic()
+        record = group.run(schedules[dimension], pattern.vector)
         end = time.monotonic()
         if pace is not None:
             pace.restart()
-        pattern.verify(members, step, mesh.raise_if_left)
+        chunks, held = results(self._options.collectives[dimension], group.rank, group.ranks)
+        bounds = chunk_bounds(pattern.vector.size, chunks)
+        for chunk, of in held.items():
+            summed = [members[number] for number in of]
+            pattern.verify(summed, step, mesh.raise_if_left, *bounds[chunk])
         waits = {members[number]: seconds for number, seconds in record.waits.items()}
         return {"begin": begin, "end": end, "bytes": record.sent, "waits": waits, **paced}

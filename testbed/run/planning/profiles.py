@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.collectives.groups import groups
 from testbed.plugins import RecoveryProperties, kind
 from testbed.run.planning.prediction import REPLACES, LinkRate, Physics
 from testbed.schema import Arm, Lab
@@ -63,12 +64,14 @@ def expectations(
 
 def settings(
     arm: Arm, lab: Lab, physics: Physics, link: LinkRate | None = None, *, on_twin: bool
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Return the settings on which an arm's numbers depend, in seconds, bit/s and bytes.
 
     `link` is the result of the probe; `rate` is the line rate of a twin.
     """
-    found = {"settle": physics.settle, "heartbeat": heartbeat(arm)}
+    found: dict[str, Any] = {"settle": physics.settle, "heartbeat": heartbeat(arm)}
+    if inside := _inside_hosts(arm):
+        found["inside_hosts"] = ", ".join(inside)
     if on_twin:
         found |= {"loss_of_signal": physics.loss_of_signal, "link_up": physics.link_up}
         found |= {"rate": arm.of(lab).twin.rate}
@@ -77,6 +80,17 @@ def settings(
             "delivered": round(link.bits_per_second),
             "credit": round(link.credit / 1024) * 1024,
         }
+    return found
+
+
+def _inside_hosts(arm: Arm) -> list[str]:
+    """Return the dimensions of meshes whose groups are inside hosts."""
+    found = []
+    for job in arm.experiment.jobs.values():
+        mesh, each = getattr(job.options, "mesh", None), job.ranks_per_host
+        for name, of in groups(mesh).items() if mesh and each > 1 else ():
+            if all(len({rank // each for rank in ranks}) == 1 for ranks in of):
+                found.append(name)
     return found
 
 

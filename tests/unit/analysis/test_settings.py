@@ -67,6 +67,13 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
     assert flags(metrics, {"only": {"heartbeat": 0.2}}) == {}  # on hardware no rate is known
 
 
+def test_groups_inside_hosts_are_not_held_against_the_rate_of_a_port():
+    names = [f"busbw_4mib_along_{dimension}" for dimension in ("dp", "sp", "tp")]
+    metrics = {f"only.{name}": Metric((118.9e6,), None, meaning(name)) for name in names}
+    found = flags(metrics, {"only": TWIN | {"inside_hosts": "sp, tp"}})
+    assert list(found) == ["only.busbw_4mib_along_dp"]
+
+
 def test_single_trials_above_the_rate_of_a_port_are_flagged_where_the_median_is_not():
     metrics = {
         "only.busbw_64kib": Metric((118.9e6, 60e6, 103e6, 70e6, 80e6), None, meaning("busbw"))

@@ -20,7 +20,8 @@ OPTIONS = {
     "train": TrainOptions(ranks=4, spares=1, dim=32, layers=1, heads=2, hidden=32, steps=30),
     "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
 }
-FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler", "mesh"}
+FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
+FOR_THE_ORCHESTRATOR |= {"mesh", "collectives"}
 BESIDE_THE_OPTIONS = {"checkpoint"}
 
 
@@ -148,6 +149,11 @@ def test_impossible_models_are_refused(options, complaint):
         ({"mesh": {}}, "a mesh has at least one dimension"),
         ({"mesh": {"1 KiB": 2}}, "'1 KiB' is no name of a dimension"),
         ({"mesh": {"dp": 2}, "spares": 1}, "so it has no spares"),
+        (
+            {"mesh": {"dp": 2}, "collectives": {"pp": "chain"}},
+            "'pp' in collectives is no dimension",
+        ),
+        ({"collectives": {"pp": "chain"}}, "'pp' in collectives is no dimension"),
     ],
 )
 def test_a_job_without_samples_is_refused(options, complaint):
@@ -162,6 +168,7 @@ def test_ranks_of_a_mesh_are_told_their_groups_and_the_ring_of_each():
     groups = {"dp": [[0, 3], [1, 4], [2, 5]], "tp": [[0, 1, 2], [3, 4, 5]]}
     assert told["options"]["groups"] == groups
     assert [told["options"]["schedules"][name]["ranks"] for name in groups] == [2, 3]
+    assert told["options"]["collectives"] == {"dp": "all-reduce", "tp": "all-reduce"}
     program = import_module("testbed.onhost.jobs.groups")
     assert program.Job(told["options"], 7, 6).state.step == 0
 

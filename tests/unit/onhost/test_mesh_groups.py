@@ -10,12 +10,16 @@ from testbed.jobs.descriptors import AllReduceOptions
 from testbed.jobs.training import AllReduce
 from testbed.onhost.errors import Corrupt
 from testbed.onhost.jobs.allreduce import Pattern
+from testbed.onhost.jobs.groups import results
 
 WRONG = str(Path(__file__).with_name("wrong_member.py"))
 
 
-def options(ranks, mesh, sizes=(4, 40_004), iterations=2):
-    given = AllReduceOptions(ranks, sizes, iterations=iterations, warmup=1, mesh=mesh)
+EVERY = {"all-reduce", "reduce-scatter", "all-gather", "chain", "all-to-all"}
+
+
+def options(ranks, mesh, sizes=(4, 40_004), iterations=2, **more):
+    given = AllReduceOptions(ranks, sizes, iterations=iterations, warmup=1, mesh=mesh, **more)
     return AllReduce(given).for_rank()["options"]
 
 
@@ -34,6 +38,39 @@ def test_every_group_of_eight_ranks_on_four_hosts_has_every_value_right(gang):
             assert sample["members"] == sorted([rank, rank ^ stride])
             assert sample["verified"] and sample["begin"] <= sample["end"]
             assert set(sample["waits"]) == {str(rank ^ stride)}
+
+
+@pytest.mark.parametrize("collective", sorted(EVERY))
+def test_groups_of_three_run_any_collective_with_every_value_right(gang, collective):
+    job = gang("groups", options(3, {"ep": 3}, collectives={"ep": collective}), 3)
+    job.join(1)
+    job.hear("done", step=4)
+    assert {sample["verified"] for sample in job.members[0].of_kind("sample")} == {True}
+
+
+@pytest.mark.parametrize("collective", sorted(EVERY))
+def test_what_each_rank_holds_at_the_end_is_what_the_schedule_gives_it(collective):
+    """Sets of ranks instead of numbers: the schedule is run on these, round by round."""
+    told = options(3, {"ep": 3}, collectives={"ep": collective})["schedules"]["ep"]
+    has = [[frozenset({rank})] * told["chunks"] for rank in range(3)]
+    for sends in told["rounds"]:
+        sent = [(s, d, c, n, op, has[s][c : c + n]) for s, d, c, n, op in sends]
+        for _, to, first, count, operation, what in sent:
+            for chunk, ranks in zip(range(first, first + count), what, strict=True):
+                has[to][chunk] = ranks | (has[to][chunk] if operation == "reduce" else set())
+    for rank in range(3):
+        chunks, held = results(collective, rank, 3)
+        for chunk, ranks in held.items():
+            for part in has[rank] if chunks == 1 else [has[rank][chunk]]:
+                assert part == frozenset(ranks), (rank, chunk)
+
+
+@pytest.mark.parametrize("collective", sorted(EVERY))
+def test_a_wrong_value_is_found_whatever_the_groups_run(gang, collective):
+    job = gang("groups", options(2, {"pp": 2}, sizes=(4000,), collectives={"pp": collective}), 2)
+    with job.taken(0, by=job.start([WRONG])):
+        job.join(1)
+        job.members[1].hear("corrupt", generation=1, step=0)
 
 
 def test_ranks_on_one_host_need_no_fabric_port(gang):

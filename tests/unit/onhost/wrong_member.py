@@ -12,7 +12,7 @@ run = group.Group.run
 
 
 def run_wrongly(self: group.Group, schedule: Any, vector: group.Vector) -> group.ScheduleRecord:
-    vector[5] += 1
+    vector[5:] += 1
     return run(self, schedule, vector)
 
 
