@@ -18,7 +18,7 @@ from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
-from testbed.analysis.trial import TrialResult, analyse_trial
+from testbed.analysis.trial import TrialResult, analyse_jobs
 from testbed.analysis.trial_events import TrialEvents
 from testbed.analysis.verdict import Outcome, cleanup_of, left_of, verdict_of
 from testbed.events import Event
@@ -138,7 +138,7 @@ def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:
         seen.add(number)
         trial = TrialEvents(mine)
         if trial.is_begun:
-            yield analyse_trial(number, trial, clocks)
+            yield from analyse_jobs(number, trial, clocks)
 
 
 def _of_trials(
@@ -149,7 +149,7 @@ def _of_trials(
     end = next((event.data for event in events if event.kind == "run.end"), None)
     found = metrics(trials)
     share = experiment.valid_share
-    own = {arm.name: _own_metrics(arm) for arm in experiment.arms()}
+    own = {name: _own_metrics(arm, job) for name, (arm, job) in experiment.measured().items()}
     checks = [
         evaluate(check, trials, found, share, own[check.arm]) for check in experiment.all_checks()
     ]
@@ -188,10 +188,9 @@ def _retries(events: Sequence[Event]) -> list[Retry]:
     return [Retry(e.trial, e.subject, e.data["what"], e.data["why"]) for e in found]
 
 
-def _own_metrics(arm: ExperimentArm) -> dict[str, MetricDefinition]:
-    """Return the metrics that the jobs of an arm define; not every trial prints them."""
-    jobs = arm.experiment.jobs.values()
-    return {name: one for job in jobs for name, one in own_metrics(job.options).items()}
+def _own_metrics(arm: ExperimentArm, job: str) -> dict[str, MetricDefinition]:
+    """Return the metrics that a job of an arm defines; not every trial prints them."""
+    return own_metrics(arm.experiment.jobs[job].options)
 
 
 def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -101,11 +101,19 @@ class TrialResult:
         return "not recovered" if self.job_failed else self.response
 
 
-def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks) -> TrialResult:
-    """Compute the result of one trial from its events."""
+def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[TrialResult]:
+    """Yield the result of one trial, or of each of its jobs where it has several."""
+    if not trial.jobs:
+        yield analyse_trial(number, trial, clocks)
+    for job in trial.jobs:
+        yield analyse_trial(number, trial.of(job), clocks, job)
+
+
+def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = "") -> TrialResult:
+    """Compute the result of one trial from its events; `job` names theirs where it has several."""
     events, ranks = trial.others, trial.reports.ranks
     begin = next((e.subject for e in events if e.kind == "trial.begin"), "")
-    end = next((event for event in events if event.kind == "trial.end"), None)
+    end = _end(events, job)
     steps = trial.reports.finished(clocks, ranks)
     finder = MarkFinder(events, clocks, steps)
     injected = [event for event in events if event.kind == "fault.inject"]
@@ -125,7 +133,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks) -> TrialResul
         values |= _recovery_values(finder, steps, marks)
     return TrialResult(
         number=number,
-        arm=begin,
+        arm=f"{begin}.{job}" if job else begin,
         valid=end is not None and end.data["valid"],
         response=_response(marks, end) if marks else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
@@ -146,6 +154,16 @@ def _ends(steps: Sequence[Step]) -> dict[float, int]:
     ordered = sorted(steps, key=lambda step: step.end.middle)
     first = {step.end.middle: 1 for step in ordered[:1]}
     return first | {b.end.middle: steps_to(a, b) for a, b in pairwise(ordered)}
+
+
+def _end(events: Sequence[Event], job: str) -> Event | None:
+    """Return the event that ends a trial; of one of several jobs, it says how that one ended."""
+    end = next((event for event in events if event.kind == "trial.end"), None)
+    if end is None or not job:
+        return end
+    failed = end.data.get("failures", {}).get(job, "")
+    reason = failed if end.data["valid"] else end.data["reason"]
+    return replace(end, data={**end.data, "recovered": not failed, "reason": reason})
 
 
 _PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}

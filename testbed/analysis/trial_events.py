@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from testbed.analysis.step_reports import StepReports
 from testbed.analysis.steps import KINDS
@@ -15,22 +15,38 @@ class TrialEvents:
     What the hosts' clocks showed is left out: `Clocks` knows it.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[Event] = ()) -> None:
         """Take the events of one trial in the order of the log."""
-        self.reports = StepReports()
-        """Of steps and of timed collectives."""
+        self.jobs: Sequence[str] = ()
+        """The names of its jobs, where there are several."""
         self.samples: list[Event] = []
         """Of timed collectives, once more: each of them is a run of an algorithm."""
         self.others: list[Event] = []
+        self._reports: dict[str, StepReports] = {}
         for event in events:
             if event.kind in KINDS:
-                self.reports.add(event)
+                self._reports.setdefault(event.origin.job, StepReports()).add(event)
             elif event.kind != "clock.offset":
                 self.others.append(event)
             if event.kind == "membership":
                 self.reports.add_generation(event)
             if event.kind == "sample":
                 self.samples.append(event)
+            if event.kind == "trial.begin":
+                self.jobs = event.data.get("jobs", ())
+
+    @property
+    def reports(self) -> StepReports:
+        """Return those of steps and of timed collectives, of a trial with one job."""
+        return next(iter(self._reports.values()), StepReports())
+
+    def of(self, job: str) -> TrialEvents:
+        """Return the events of one of several jobs, with those that are of none."""
+        part = TrialEvents()
+        part._reports = {name: found for name, found in self._reports.items() if name == job}
+        part.samples = [event for event in self.samples if event.origin.job == job]
+        part.others = [event for event in self.others if event.origin.job in ("", job)]
+        return part
 
     @property
     def is_begun(self) -> bool:

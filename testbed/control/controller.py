@@ -9,7 +9,7 @@ them, and carries commands out; every command that has an outcome gets exactly o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -66,7 +66,8 @@ class JobView:
     """A running job: the host and the fabric ports of each rank, as topologies number them.
 
     `step` is the last one that every rank has finished, -1 before the first; `requests` are all
-    circuits that its ranks may ask for, by number; `collective` is there where it is chosen.
+    circuits that its ranks may ask for, by number; `collective` is there where it is chosen;
+    `spares` are hosts that could replace one.
     """
 
     hosts: tuple[str, ...]
@@ -75,6 +76,7 @@ class JobView:
     step: int = 0
     requests: tuple[Matching, ...] = ()
     collective: ChosenCollective | None = None
+    spares: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,23 @@ def overlapping(scopes: Mapping[str, Collection[Scope]]) -> str | None:
             if any(scope.overlaps(their) for their in theirs):
                 return f"{one} and {other} both act on {scope}"
     return None
+
+
+def seen_by(controller: Controller, view: View) -> View:
+    """Return the view of one controller of several jobs, without what is another job's.
+
+    Left out are spares of jobs that it does not act on, and circuits of jobs whose it does not
+    move.
+    """
+    jobs = {scope.job for scope in controller.scopes}
+    others = {host for name, job in view.jobs.items() if name not in jobs for host in job.spares}
+    moved = {scope.job for scope in controller.scopes if scope.of == "circuits"}
+    hosts = {host for job in moved & view.jobs.keys() for host in view.jobs[job].hosts}
+    return replace(
+        view,
+        spares=tuple(host for host in view.spares if host not in others),
+        circuits=frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts)),
+    )
 
 
 class PolicyController:

@@ -13,6 +13,7 @@ TRIAL_KINDS = {
     "trial.begin": event_kind(
         "a trial starts: variant, victim, planned instant of the fault",
         generation=integer("the generation that the job is in", optional=True),
+        jobs=items("the names of the jobs, where there are several", optional=True),
     ),
     "trial.end": event_kind(
         "a trial is over: valid, recovered (the job was well), response, reason",
@@ -20,6 +21,11 @@ TRIAL_KINDS = {
         recovered=flag("whether the job was well at its end"),
         response=text("what the job did to its fault", nullable=True, optional=True),
         reason=text("why it is invalid or the job was not well; else empty"),
+        failures=mapping("by job why it failed, where there are several", optional=True),
+    ),
+    "job.failed": event_kind(
+        "one of several jobs cannot go on; the others do",
+        reason=text("why, in words"),
     ),
     "prediction": event_kind(
         "what the model expects of a trial; the last one about each value counts",

@@ -12,7 +12,7 @@ from testbed.errors import UnsafeError
 from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
-from testbed.run.circuits import JOB, make_identified
+from testbed.run.circuits import make_identified
 from testbed.run.controllers import Handlers
 from testbed.run.inbox import Inbox
 
@@ -37,14 +37,13 @@ class CircuitCommands:
         return {ChangeCircuits: self._change}
 
     def _change(self, command: ChangeCircuits, sender: ActiveController) -> None:
-        sender.in_worker(lambda: self._changed(command, sender.name), ChangeFailed)
+        sender.in_worker(lambda: self._changed(command, sender), ChangeFailed)
 
-    def _changed(self, command: ChangeCircuits, cause: str) -> CircuitsChanged:
+    def _changed(self, command: ChangeCircuits, sender: ActiveController) -> CircuitsChanged:
         """Make a change; one that could not be rolled back ends the run, besides being failed."""
-        deadline = Deadline.after(_CHANGE_LIMIT)
-        change = partial(
-            change_circuits, self._bench.fabric, cause, command.remove, command.add, deadline
-        )
+        deadline, moved = Deadline.after(_CHANGE_LIMIT), (command.remove, command.add)
+        (job,) = {scope.job for scope in sender.controller.scopes if scope.of == "circuits"}
+        change = partial(change_circuits, self._bench.fabric, job, *moved, deadline, sender.name)
         try:
             if command.identify:
                 make_identified(self._bench, command.add, self._log, change)
@@ -57,7 +56,7 @@ class CircuitCommands:
 
 
 def change_circuits(
-    fabric: Fabric, cause: str, remove: Matching, add: Matching, deadline: Deadline
+    fabric: Fabric, job: str, remove: Matching, add: Matching, deadline: Deadline, by: str
 ) -> None:
-    """Remove some circuits of the job and add others, all or nothing; raise as `Fabric.change`."""
-    fabric.set_circuits(JOB, (fabric.owned.of(JOB) - remove) | add, deadline, cause)
+    """Remove some circuits of a job and add others, all or nothing; raise as `Fabric.change`."""
+    fabric.set_circuits(job, (fabric.owned.of(job) - remove) | add, deadline, by)

@@ -15,10 +15,8 @@ from testbed.bench.link import Answer
 from testbed.clock import Deadline
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Circuit, HostPort, Matching
+from testbed.fabric.owners import Owned
 from testbed.record.log import EventLog
-
-JOB = "job"
-"""The owner of the circuits of a run's job, whoever else has some."""
 
 _LIGHT_LIMIT = 5.0
 """Seconds that light, carrier and identity may take beyond the switch's own settle time."""
@@ -124,9 +122,23 @@ def _verdict(
     return LinkVerdict(circuit, False, detail)
 
 
-def make_circuits(bench: Bench, wanted: Matching, log: EventLog, deadline: Deadline) -> None:
+def make_all_circuits(bench: Bench, wanted: Owned, log: EventLog, deadline: Deadline) -> None:
+    """Make the circuits of every job, as `make_circuits` does; what no job wants goes first."""
+    fabric = bench.fabric
+    for owner in fabric.owned.owners:
+        mine = fabric.owned.of(owner)
+        kept = mine & wanted.get(owner, frozenset())
+        if kept != mine and len(wanted.keys() | {owner}) > 1:
+            fabric.set_circuits(owner, kept, deadline)
+    for owner, circuits in wanted.items():
+        make_circuits(bench, owner, circuits, log, deadline)
+
+
+def make_circuits(
+    bench: Bench, owner: str, wanted: Matching, log: EventLog, deadline: Deadline
+) -> None:
     """Make a job's circuits and verify each from both ends; raise LabError for one that is dark."""
-    make_identified(bench, wanted, log, partial(bench.fabric.set_circuits, JOB, wanted, deadline))
+    make_identified(bench, wanted, log, partial(bench.fabric.set_circuits, owner, wanted, deadline))
 
 
 def make_identified(

@@ -7,7 +7,6 @@ command only to the controller that gave it. A command is carried out by the han
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 from testbed.clock import Deadline
@@ -20,6 +19,7 @@ from testbed.control.controller import (
     Observation,
     RecoveryController,
     View,
+    seen_by,
 )
 from testbed.errors import TestbedError
 from testbed.events.origin import Origin, attributed
@@ -62,7 +62,7 @@ class ControllerExecutor:
         self._inbox, self._log = inbox, log
         self._beside = beside
         self._controllers = [
-            ActiveController(name, controller, _seen_by(controller, view), inbox)
+            ActiveController(name, controller, seen_by(controller, view), inbox)
             for name, controller in controllers.items()
         ]
         self._recovering = [
@@ -74,7 +74,8 @@ class ControllerExecutor:
         """A controller moves the circuits of a job that goes on meanwhile."""
         self.happened = False
         """A recovery was begun."""
-        self._failure = ""
+        self._failures: dict[str, str] = {}
+        """Why a controller cannot go on, by the job that it acts on."""
         self._decision: int | None = None
         """The number of the event of the latest decision."""
 
@@ -92,7 +93,13 @@ class ControllerExecutor:
     @property
     def failure(self) -> str:
         """Return why a controller cannot go on, or an empty string."""
-        return self._failure or (self._beside.failure if self._beside else "")
+        mine = next(iter(self._failures.values()), "")
+        return mine or (self._beside.failure if self._beside else "")
+
+    def failure_of(self, job: str) -> str:
+        """Return why a controller of one job cannot go on, or an empty string."""
+        mine = self._failures.get(job) or self._failures.get("", "")
+        return mine or (self._beside.failure_of(job) if self._beside else "")
 
     @property
     def is_under_way(self) -> bool:
@@ -108,6 +115,10 @@ class ControllerExecutor:
     def recovers(self) -> bool:
         """Tell whether a controller recovers jobs."""
         return bool(self._recovering)
+
+    def recovers_job(self, job: str) -> bool:
+        """Tell whether a controller recovers one job."""
+        return any(scope.job == job for _, one in self._recovering for scope in one.scopes)
 
     def stop(self) -> None:
         """Stop all timers. Safe to call twice."""
@@ -181,22 +192,19 @@ class ControllerExecutor:
         ).seq
 
     def _give_up(self, command: protocol.GiveUp, sender: ActiveController) -> None:
-        self.happened, self._failure = True, command.reason
+        self.happened = True
+        self._note_failure(sender, command.reason)
         self._log.append("recovery.failed", reason=command.reason)
 
     def _fail(self, command: Fail, sender: ActiveController) -> None:
-        self._failure = f"{sender.name}: {command.reason}"
+        self._note_failure(sender, f"{sender.name}: {command.reason}")
         self._log.append("note", sender.name, text=f"it cannot go on: {command.reason}")
+
+    def _note_failure(self, sender: ActiveController, reason: str) -> None:
+        for job in {scope.job for scope in sender.controller.scopes} or {""}:
+            self._failures.setdefault(job, reason)
 
 
 def _moves_circuits(controller: Controller) -> bool:
     is_recovery = isinstance(controller, RecoveryController)
     return not is_recovery and any(scope.of == "circuits" for scope in controller.scopes)
-
-
-def _seen_by(controller: Controller, view: View) -> View:
-    """Return the view of one controller: of the circuits, those of jobs whose it moves."""
-    jobs = {scope.job for scope in controller.scopes if scope.of == "circuits"}
-    hosts = {host for job in jobs & view.jobs.keys() for host in view.jobs[job].hosts}
-    mine = frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts))
-    return replace(view, circuits=mine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from testbed.bench.host import BenchHost
@@ -17,8 +17,10 @@ _POWER_LIMIT = 15.0
 _ANSWER_LIMIT = 1.0
 
 
-def reset_hosts(context: RunContext, job: RunningJob, hosts: tuple[str, ...], boot: float) -> None:
-    """Restore power and agent of every host; processes on other hosts are removed from the job.
+def reset_hosts(
+    context: RunContext, jobs: Collection[RunningJob], hosts: tuple[str, ...], boot: float
+) -> None:
+    """Restore power and agent of every host; processes on other hosts are removed from their job.
 
     A host that must boot may take `boot` seconds to answer.
     """
@@ -27,8 +29,9 @@ def reset_hosts(context: RunContext, job: RunningJob, hosts: tuple[str, ...], bo
     in_worker("giving power back", bench.power.restore_all, Deadline.after(_POWER_LIMIT))
     for host in hosts:
         if host not in bench.hosts:
-            for place in [place for place in job.processes if place.host == host]:
-                del job.processes[place]
+            for job in jobs:
+                for place in [place for place in job.processes if place.host == host]:
+                    del job.processes[place]
             in_worker(f"opening {host}", partial(bench.reopen_host, host), Deadline.after(boot))
 
 

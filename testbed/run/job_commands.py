@@ -16,7 +16,7 @@ from testbed.control.controller import JobObserved, MembershipChanged
 from testbed.errors import HostError, InstrumentError, TestbedError
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
-from testbed.run.circuits import JOB, verify_links
+from testbed.run.circuits import verify_links
 from testbed.run.controllers import Handlers
 from testbed.run.fencing import Fencing
 from testbed.run.job_view import job_view
@@ -198,10 +198,10 @@ class JobCommands:
             if self._is_stale(wanted):
                 raise _Superseded
             try:
-                fabric.set_circuits(JOB, wanted.circuits, deadline, "recovery")
+                fabric.set_circuits(self._job.name, wanted.circuits, deadline, "recovery")
             except InstrumentError as error:
                 if self._is_stale(wanted):
                     raise
                 why = str(error.args[0]).removeprefix(f"{error.instrument}: ")
                 self._log.append("retry", error.instrument, what="a change", why=why)
-                fabric.set_circuits(JOB, wanted.circuits, deadline, "recovery")
+                fabric.set_circuits(self._job.name, wanted.circuits, deadline, "recovery")

@@ -1,4 +1,4 @@
-"""The job of a run: started, kept from trial to trial, replaced where an arm needs another."""
+"""The jobs of a run: started, kept from trial to trial, replaced where an arm needs others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 from testbed.clock import Deadline
 from testbed.control.controller import JobObserved, Observation
-from testbed.events.origin import Origin, attributed
-from testbed.fabric.circuits import Matching
+from testbed.events import Event
 from testbed.jobs.contracts import CircuitRequestingJob
 from testbed.record.lease_rules import Resource
-from testbed.run.agent_reports import observation, record
-from testbed.run.circuits import make_circuits
+from testbed.run.agent_reports import observation
+from testbed.run.circuits import make_all_circuits
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor, ProbedLinks
@@ -20,11 +19,12 @@ from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, 
 from testbed.run.inbox import Outcome, Report
 from testbed.run.places import Membership
 from testbed.run.planning.controllers import collective_of
-from testbed.run.planning.placement import Placement, place
-from testbed.run.planning.prediction import Physics
+from testbed.run.planning.placement import Placement, Placements, place
+from testbed.run.planning.prediction import LinkRate, Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RunningJob
+from testbed.run.running_jobs import RunningJobs
 from testbed.run.start_controllers import start_controllers
 from testbed.run.trial import Trial
 from testbed.run.twin_settings import TwinSettings
@@ -39,7 +39,7 @@ _ENOUGH = 0.9
 
 
 class JobLifecycle:
-    """Starts, keeps and replaces the job of a run. `hosts` are all hosts that the plan uses."""
+    """Starts, keeps and replaces the jobs of a run. `hosts` are all hosts that the plan uses."""
 
     def __init__(self, experiment: Experiment, context: RunContext, seed: int) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
@@ -47,15 +47,17 @@ class JobLifecycle:
         self._settings = TwinSettings(context.twin, context) if context.twin else None
         first = place(experiment.arms()[0].experiment, self._lab)
         self.hosts = first.used
-        self.first_circuits: Matching = first.circuits
-        self._spare_start = 0.0
-        """Seconds that a spare's process takes to start."""
-        self._job: RunningJob | None = None
+        self.first_circuits = first.owned
+        self.last = list(first)[-1]
+        """The last job of the plan: all of them begin when its turn comes."""
+        self._spare_start: dict[str, float] = {}
+        """By job, the seconds that a spare's process takes to start."""
+        self._jobs = RunningJobs({})
         self._controllers: ControllerExecutor | None = None
-        """Those that live with the job."""
+        """Those that live with the jobs."""
         self._started_with: Any = None
-        """What the job was started with; None once it is broken or over."""
-        self._links: ProbedLinks | None = None
+        """What the jobs were started with; None once one is broken or over."""
+        self._links: dict[str, ProbedLinks] = {}
 
     def needed_settings(self, run: str) -> frozenset[Resource]:
         """Return the twin settings that must be leased for all arms of a run; none on hardware."""
@@ -64,8 +66,8 @@ class JobLifecycle:
         labs = (arm.of(self._lab) for arm in self._arms.values())
         return frozenset({self._settings.needs(labs, run)})
 
-    def start_first_job(self) -> None:
-        """Start the job of the first arm, whose circuits are already programmed."""
+    def start_first_jobs(self) -> None:
+        """Start the jobs of the first arm, whose circuits are already programmed."""
         self._context.pauses.longest()  # pauses before the first trial are not its own
         arm = next(iter(self._arms.values()))
         self._apply_settings(arm)
@@ -74,93 +76,116 @@ class JobLifecycle:
         self._start(arm, place(arm.experiment, self._lab))
 
     def run_trial(self, plan: RunTrial, *, last: bool) -> None:
-        """Run one trial on a suitable job; unless it is the last trial, prepare the next."""
-        arm = self._arms[plan.arm]
+        """Run one trial on suitable jobs; unless it is the last trial, prepare the next."""
+        arm, context = self._arms[plan.arm], self._context
         self._apply_settings(arm)
-        job = self._suitable_job(arm)
-        job.prepare_spares(warm=standby(arm) == "warm")
-        controllers = start_controllers(
-            arm.experiment, job, self._context.log, beside=self._controllers
-        )
-        predictor = self._predictor(arm)
-        trial = Trial(plan, arm.experiment, job, controllers, predictor, self._context)
+        jobs = self._suitable_jobs(arm)
+        for name, job in jobs.items():
+            job.prepare_spares(warm=standby(arm, name) == "warm")
+        controllers = start_controllers(arm.experiment, jobs, context, beside=self._controllers)
+        predictors = self._predictors(arm)
+        trial = Trial(plan, arm.experiment, jobs, controllers, predictors, context)
         trial.run()
         if not last:
-            reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
-            job.members.restore_spares()
-            # What a pause may have spoilt of the job's own measurements is measured anew, and
+            reset_hosts(context, jobs.values(), self.hosts, arm.experiment.limits.boot)
+            for job in jobs.values():
+                job.members.restore_spares()
+            # What a pause may have spoilt of the jobs' own measurements is measured anew, and
             # circuits that were moved and ranks that were left out are made anew.
-            has_shrunk = len(job.hosts) < job.job.ranks
-            is_spoilt = trial.failure or trial.pause or controllers.moves_circuits or has_shrunk
-            if is_spoilt or not job.job.endless:
-                end_ranks(self._context)
+            is_spoilt = trial.failure or trial.pause or controllers.moves_circuits
+            if is_spoilt or trial.others.failures or any(map(_is_over, jobs.values())):
+                end_ranks(context)
                 self._started_with = None
 
     def handle(self, item: Report | Observation | Outcome) -> None:
-        """Log an agent's report, pass it to the job and what lives with it; not in a trial."""
-        job, controllers = self._job, self._controllers
+        """Log an agent's report, pass it to its job and what lives with it; not in a trial."""
         if isinstance(item, Report):
-            with attributed(Origin(job.name if job else "")):
-                event = record(item, job.rank_in(item) if job else None, self._context.log)
-                with attributed(Origin(cause=event.seq if event else None)):
-                    if job and controllers:
-                        seen = observation(item, job)
-                        job.handle(item)
-                        if seen is not None:
-                            controllers.observe(JobObserved(job.name, seen))
-        elif controllers:
-            controllers.handle(item)
-        if job and controllers:
-            job.failure = job.failure or controllers.failure
+            self._jobs.record(item, self._context.log, self._follow)
+        elif self._controllers:
+            self._controllers.handle(item)
+        if self._controllers:
+            for name, job in self._jobs.items():
+                job.failure = job.failure or self._controllers.failure_of(name)
 
-    # --- the job ----------------------------------------------------------------------------
+    def _follow(self, job: RunningJob, report: Report, event: Event | None) -> None:
+        seen = observation(report, job)
+        job.handle(report)
+        if seen is not None and self._controllers:
+            self._controllers.observe(JobObserved(job.name, seen))
 
-    def _suitable_job(self, arm: Arm) -> RunningJob:
-        """Return the running job when it is what the arm wants, else a new one."""
-        if self._job is not None and self._started_with == self._start_parameters(arm):
-            return self._job
-        context, placement = self._context, place(arm.experiment, self._lab)
+    # --- the jobs ---------------------------------------------------------------------------
+
+    def _suitable_jobs(self, arm: Arm) -> RunningJobs:
+        """Return the running jobs when they are what the arm wants, else new ones."""
+        if self._jobs and self._started_with == self._start_parameters(arm):
+            return self._jobs
+        context, placements = self._context, place(arm.experiment, self._lab)
         end_ranks(context)
-        if placement.fabric == "circuit":
-            make = partial(make_circuits, context.bench, placement.circuits, context.log)
+        if any(one.fabric == "circuit" for one in placements.values()):
+            make = partial(make_all_circuits, context.bench, placements.owned, context.log)
             context.inbox.in_worker("making the circuits", make, Deadline.after(_JOIN_LIMIT))
-        return self._start(arm, placement)
+        return self._start(arm, placements)
 
-    def _start(self, arm: Arm, placement: Placement) -> RunningJob:
-        """Start the ranks, connect them and probe the links."""
-        bench, inbox, log = self._context.bench, self._context.inbox, self._context.log
-        job = RunningJob(
-            *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
+    def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
+        """Start the ranks of all jobs, then connect them and probe the links."""
+        made = {name: self._made(arm, placement) for name, placement in placements.items()}
+        self._jobs = jobs = RunningJobs(made)
+        self._controllers = start_controllers(arm.experiment, jobs, self._context, "job")
+        self._controllers.begin()
+        for name, job in jobs.items():
+            if job.spares:
+                self._spare_start[name] = job.time_spare_start()
+        for job in jobs.values():
+            job.start(Deadline.after(_JOIN_LIMIT))
+        for job in jobs.values():
+            job.join(1, 0, {}, probe=True)
+        self._links = {name: self._probed(job) for name, job in jobs.items()}
+        self._started_with = self._start_parameters(arm)
+        for name in jobs:
+            self._note_slow_links(arm, name)
+        return jobs
+
+    def _made(self, arm: Arm, placement: Placement) -> RunningJob:
+        return RunningJob(
+            *(
+                self._context.bench,
+                self._context.inbox,
+                placement.job,
+                self._seed,
+                heartbeat(arm, placement.name),
+            ),
             *(Membership(placement.places, placement.spare_places), placement.fabric),
             *(placement.circuits, placement.ring_ports),
             name=placement.name,
             requests=placement.asked,
         )
-        self._job = job
-        self._controllers = start_controllers(arm.experiment, job, log, "job")
-        self._controllers.begin()
-        if job.spares:
-            self._spare_start = job.time_spare_start()
-        job.start(Deadline.after(_JOIN_LIMIT))
-        job.join(1, 0, {}, probe=True)
+
+    def _probed(self, job: RunningJob) -> ProbedLinks:
+        """Return the links of a job that its ranks have probed, and tell them what follows."""
         job.await_probes(Deadline.after(_JOIN_LIMIT))
-        self._links = links = ProbedLinks.of(job.probes)
+        links = ProbedLinks.of(job.probes)
         job.collective = collective_of(job.job, job.state_bytes, links.cost)
-        self._started_with = self._start_parameters(arm)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             job.tell_all({"do": "choose", "number": 1, "schedules": choices})
-        self._note_slow_links(arm, links)
-        return job
+        return links
 
     def _start_parameters(self, arm: Arm) -> tuple[Any, ...]:
-        """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
-        found = arm.of(self._lab).twin if self._links and self._links.changes else None
-        return arm.experiment.jobs, heartbeat(arm), found
+        """Return all that ranks are told, or find, at their start: arms alike in it share jobs."""
+        jobs = arm.experiment.jobs
+        timed = any(links.changes for links in self._links.values())
+        found = arm.of(self._lab).twin if timed else None
+        return jobs, [heartbeat(arm, name) for name in jobs], found
 
-    def _note_slow_links(self, arm: Arm, links: ProbedLinks) -> None:
+    @property
+    def _slowest(self) -> LinkRate:
+        """Return the rate of the slowest link of all jobs."""
+        rates = (links.slowest for links in self._links.values())
+        return min(rates, key=lambda rate: rate.bits_per_second)
+
+    def _note_slow_links(self, arm: Arm, job: str) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
-        rate, delivered = arm.of(self._lab).twin.rate, links.slowest.bits_per_second
-        ranks = max(job.ranks_per_host for job in arm.experiment.jobs.values())
+        rate, links = arm.of(self._lab).twin.rate, self._links[job]
+        ranks, delivered = arm.experiment.jobs[job].ranks_per_host, links.slowest.bits_per_second
         enough = _PAYLOAD * rate / (ranks if links.at_once else 1)
         if self._settings and delivered < _ENOUGH * enough:
             text = (
@@ -170,15 +195,17 @@ class JobLifecycle:
             )
             self._context.log.append("health", "links", text=text)
 
-    # --- what a trial has besides the job ---------------------------------------------------
+    # --- what a trial has besides the jobs --------------------------------------------------
 
-    def _predictor(self, arm: Arm) -> Predictor:
-        """Return the models for a trial, having written down what its numbers rest on."""
-        assert self._links is not None
+    def _predictors(self, arm: Arm) -> dict[str, Predictor]:
+        """Return the models of each job, having written down what a trial's numbers rest on."""
         physics, on_twin = self._physics(arm), self._settings is not None
-        found = settings(arm, self._lab, physics, self._links.slowest, on_twin=on_twin)
+        found = settings(arm, self._lab, physics, self._slowest, on_twin=on_twin)
         self._context.log.append("settings", arm.name, **found)
-        return Predictor(arm, self._links, physics, self._spare_start, on_twin)
+        return {
+            name: Predictor(arm, links, physics, self._spare_start.get(name, 0.0), on_twin)
+            for name, links in self._links.items()
+        }
 
     def _apply_settings(self, arm: Arm) -> None:
         if self._settings:
@@ -192,3 +219,8 @@ class JobLifecycle:
             return Physics(0.0, settle, 0.0)
         twin = arm.of(self._lab).twin
         return Physics(twin.loss_of_signal, self._settings.settle(switches), twin.link_up)
+
+
+def _is_over(job: RunningJob) -> bool:
+    """Tell whether a job cannot go on in another trial: it has an end, or has lost ranks."""
+    return not job.job.endless or len(job.hosts) < job.job.ranks

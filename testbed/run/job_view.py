@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from testbed.bench.bench import Bench
 from testbed.clock import now
 from testbed.control.controller import JobView, View
 from testbed.fabric.fibre_plant import rank_ports
@@ -12,19 +15,23 @@ def job_view(job: RunningJob, committed: int) -> JobView:
     """Return a job as its ranks are now, with so many steps committed."""
     hosts = job.bench.lab.hosts
     ports = rank_ports(job.hosts, {host: hosts[host].ports_on("circuit") for host in job.hosts})
-    about = (job.generation, committed - 1, job.requests, job.collective)
+    about = job.generation, committed - 1, job.requests, job.collective, _spares(job)
     return JobView(job.hosts, ports, *about)
 
 
-def view_of(job: RunningJob) -> View:
+def _spares(job: RunningJob) -> tuple[str, ...]:
+    return tuple(place.host for place in job.spares)
+
+
+def view_of(jobs: Collection[RunningJob], bench: Bench) -> View:
     """Return what the controllers of a trial begin with."""
-    lab = job.bench.lab
+    lab = bench.lab
     fences = {host: lab.fences(host) for host in lab.hosts}
     return View(
         now(),
-        {job.name: job_view(job, job.completed)},
-        tuple(place.host for place in job.spares),
+        {job.name: job_view(job, job.completed) for job in jobs},
+        tuple(host for job in jobs for host in _spares(job)),
         lab.ports(),
         fences,
-        job.bench.fabric.circuits,
+        bench.fabric.circuits,
     )

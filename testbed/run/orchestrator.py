@@ -19,7 +19,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.agent_reports import record
-from testbed.run.circuits import JOB, make_circuits, verify_paths
+from testbed.run.circuits import make_all_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.inbox import Inbox, Report
@@ -98,15 +98,17 @@ class Orchestrator:
                 self._open_hosts(hosts)
             case steps.ProgramCircuits():
                 self.log.append("phase", "prepare")
-                self._program(step)
+                self._program()
             case steps.VerifyPaths(ports):
                 self.log.append("phase", "prepare")
                 verify = partial(verify_paths, self._bench, ports, self.log)
                 self.inbox.in_worker("verifying the paths", verify, Deadline.after(_OPEN_LIMIT))
-            case steps.StartJob():
+            case steps.StartJob(name) if name == self._jobs.last:  # all of them begin together
                 self._note_load()
-                self._jobs.start_first_job()
+                self._jobs.start_first_jobs()
                 self.log.append("phase", "trials")
+            case steps.StartJob():
+                return
             case steps.RunTrial():
                 # The run ends when another program has changed our circuits since our last change.
                 check, limit = self._bench.fabric.check, Deadline.after(_OPEN_LIMIT)
@@ -166,8 +168,8 @@ class Orchestrator:
         hosts = self._jobs.hosts
         self._receivers.refuse_destroyed(hosts)
         bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
-        circuits = {JOB: self._jobs.first_circuits}
-        in_worker("reading the switches", partial(bench.fabric.adopt, circuits), deadline)
+        adopt = partial(bench.fabric.adopt, self._jobs.first_circuits)
+        in_worker("reading the switches", adopt, deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
         bench, in_worker = self._bench, self.inbox.in_worker
@@ -186,11 +188,11 @@ class Orchestrator:
         in_worker("setting up the networks of the hosts", set_up, deadline)
         in_worker("looking at the light of the hosts", look, deadline)
 
-    def _program(self, step: steps.ProgramCircuits) -> None:
-        bench, wanted = self._bench, frozenset(step.circuits)
+    def _program(self) -> None:
+        bench = self._bench
         undo = bench.fabric.discard_undo if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
-        make = partial(make_circuits, bench, wanted, self.log)
+        make = partial(make_all_circuits, bench, self._jobs.first_circuits, self.log)
         self.inbox.in_worker("making the circuits", make, Deadline.after(_OPEN_LIMIT))
         self._light = LightWatch(bench.fabric, self.log, self.inbox.stop)
 

@@ -36,13 +36,14 @@ class Membership:
 
     places: tuple[Place, ...]
     spares: tuple[Place, ...] = ()
-    _all: tuple[Place, ...] = ()
+    all: tuple[Place, ...] = ()
+    """All places that the job has, whoever runs there."""
     _ranks: tuple[tuple[Place, ...], dict[Place, int]] = ((), {})
     """The ranks of these places; `places` may have changed since."""
 
     def __post_init__(self) -> None:
         """Note all places that the job has."""
-        self._all = (*self.places, *self.spares)
+        self.all = (*self.places, *self.spares)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -74,11 +75,11 @@ class Membership:
         stay = {r: p for r, p in enumerate(self.places[: len(hosts)]) if p.host == hosts[r]}
         for rank, host in enumerate(hosts):
             if rank not in stay:
-                free = (place for place in self._all if place not in stay.values())
+                free = (place for place in self.all if place not in stay.values())
                 stay[rank] = next(place for place in free if place.host == host)
         self.places = tuple(stay[rank] for rank in range(len(hosts)))
         self.spares = tuple(spare for spare in self.spares if spare not in self.places)
 
     def restore_spares(self) -> None:
         """Take every place without a rank for a spare again, also those that have failed."""
-        self.spares = tuple(place for place in self._all if place not in self.places)
+        self.spares = tuple(place for place in self.all if place not in self.places)

@@ -41,7 +41,7 @@ class RecoveryWait:
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
         of_programs = self.job.programs.failure if self.job.programs else ""
-        return self.controllers.failure or of_programs or self.job.failure
+        return self.controllers.failure_of(self.job.name) or of_programs or self.job.failure
 
     def _wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Wait until a condition holds, or the job has ended or cannot go on; tell whether so."""
@@ -101,7 +101,7 @@ class RecoveryWait:
     def wait_for_repair(self, deadline: Deadline) -> str:
         """Wait for a recovery in progress, since the next trial's policy cannot continue it."""
         if not self.controllers.recovers:
-            return self.controllers.failure
+            return self.controllers.failure_of(self.job.name)
         if not self._wait(lambda: not self.controllers.is_under_way, deadline):
             return "a recovery that began after the fault's own did not come to its end"
         return self.broken

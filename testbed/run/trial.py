@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,19 +13,21 @@ from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.events import Event
 from testbed.events.origin import Origin, attributed
-from testbed.run.agent_reports import observation, record, timed_step
+from testbed.run.agent_reports import observation, timed_step
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor
 from testbed.run.fault_injection import FarEndFaults, FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
-from testbed.run.planning.fault_plans import breaks
+from testbed.run.other_jobs import OtherJobs
+from testbed.run.planning.fault_plans import breaks, struck_job
 from testbed.run.planning.steps import FaultPlan, RunTrial
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
+from testbed.run.running_jobs import RunningJobs
 from testbed.run.step_pace import StepPace
-from testbed.run.step_record import StepRecord
+from testbed.run.step_record import NEAR, StepRecord
 from testbed.schema import Experiment
 
 _FAULT_LIMIT = 10.0
@@ -33,13 +36,13 @@ _CLOCK_LIMIT = 5.0
 
 @dataclass(eq=False)
 class Trial:
-    """One planned trial on a running job."""
+    """One planned trial on running jobs; `job` is the one that its faults strike."""
 
     plan: RunTrial
     experiment: Experiment
-    job: RunningJob
+    jobs: RunningJobs
     controllers: ControllerExecutor
-    predictor: Predictor
+    predictors: Mapping[str, Predictor]
     context: RunContext
     failure: str = ""
     """Why the job cannot go on after the trial, when it cannot."""
@@ -48,8 +51,11 @@ class Trial:
 
     def __post_init__(self) -> None:
         """Note where the job is now."""
-        job, context = self.job, self.context
+        context = self.context
+        self.job = job = self.jobs[struck_job(self.experiment)]
         self._inbox, self._log = context.inbox, context.log
+        others = [one for one in self.jobs.values() if one is not job]
+        self.others = OtherJobs(others, context.inbox, context.log)
         self._pace = StepPace(len(job.hosts))
         # A job with an end was started for this trial, and may have made steps since.
         self._begun = job.completed if job.job.endless else 0
@@ -59,7 +65,9 @@ class Trial:
         self._responses = ResponseTracker(len(job.hosts), self._clocks)
         self._limit = self.experiment.limits.trial
         every = self.experiment.record.steps
-        self._record = StepRecord(self._log, every, job.job.last_step)
+        self._records = {
+            name: StepRecord(self._log, every, one.job.last_step) for name, one in self.jobs.items()
+        }
         self._wait = RecoveryWait(job, self.controllers, self._pace, self._inbox, self._limit)
 
     def run(self) -> None:
@@ -71,7 +79,10 @@ class Trial:
                 self.controllers.stop()
 
     def _run(self, deadline: Deadline) -> None:
-        begun = self._log.append("trial.begin", self.plan.arm, generation=self.job.generation)
+        several: dict[str, Any] = {"jobs": list(self.jobs)} if len(self.jobs) > 1 else {}
+        begun = self._log.append(
+            "trial.begin", self.plan.arm, generation=self.job.generation, **several
+        )
         self._measure_clocks()
         self._responses = ResponseTracker(len(self.job.hosts), self._clocks)
         self._responses.handle(begun)
@@ -79,12 +90,17 @@ class Trial:
         self._begin_far_end_faults(deadline)
         if self.plan.fault is None:
             self._note_prediction(None, 0.0)
-            self.failure = self._wait.wait_for_end(deadline)
+            self._await_end_of_job(deadline)
             self._revise_prediction()
         else:
             self._run_with_fault(self.plan.fault, deadline)
+        if self.failure and len(self.jobs) > 1:
+            self.others.add_failure(self.job, self.failure)
+        self.others.wait_for_ends(deadline, self._limit)
+        self.others.measure(deadline)
         if self.job.programs:  # what they have measured, however they ended
-            problem = self.job.programs.measure(self._inbox, self._log, deadline)
+            with attributed(Origin(self.job.name)):
+                problem = self.job.programs.measure(self._inbox, self._log, deadline)
             self.failure = self.failure or problem
         have_struck = self._far_ends.end()
         self._measure_clocks()
@@ -96,13 +112,18 @@ class Trial:
 
     def _note_end(self, is_valid: bool) -> None:
         """Write what the trial came to; one not watched throughout is invalid."""
-        reasons = [self.failure] if self.failure else []
+        if self.failure and len(self.jobs) > 1:
+            self.others.add_failure(self.job, self.failure)
+        reasons = self.others.reasons or ([self.failure] if self.failure else [])
         self.pause = max(self.pause, self.context.pauses.longest())
         if self.pause:
             is_valid = False
             reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
-        self._record.note_counts(self.job.name, self.job.completed)
+        for name, job in self.jobs.items():
+            self._records[name].note_counts(name, job.completed)
         data: dict[str, Any] = {"valid": is_valid, "recovered": not self.failure}
+        if self.others.failures:
+            data["failures"] = dict(self.others.failures)
         data["response"] = None if self.failure else self._wait.response
         self._log.append("trial.end", self.plan.arm, **data, reason="; ".join(reasons))
 
@@ -138,7 +159,8 @@ class Trial:
         injection.await_receipt()
         if plan.hold is None:
             injection.take_back()
-        self._record.let_go()
+        for record in self._records.values():
+            record.let_go()
         self._await_end_of_job(deadline)
 
     def _await_recovery(self, plan: FaultPlan, step_time: float, deadline: Deadline) -> None:
@@ -151,14 +173,20 @@ class Trial:
             self.failure = self._wait.wait_for_end(deadline)
 
     def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
-        if terms := self.predictor.terms(plan, self.job, step_time):
-            self._log.append("prediction", self.plan.arm, **terms)
+        for name, job in self.jobs.items():
+            mine = (plan, job, step_time) if job is self.job else (None, job, 0.0)
+            if terms := self.predictors[name].terms(*mine):
+                with attributed(Origin(name)):
+                    self._log.append("prediction", self.plan.arm, **terms)
 
     def _revise_prediction(self) -> None:
         """Predict again from the changes of circuits that were timed between iterations."""
-        if timed := self.job.changes.values():
-            before = self.predictor
-            self.predictor = replace(before, links=before.links.with_changes(timed))
+        timed = {name: job.changes.values() for name, job in self.jobs.items() if job.changes}
+        if timed:
+            self.predictors = {
+                name: replace(one, links=one.links.with_changes(timed.get(name, ())))
+                for name, one in self.predictors.items()
+            }
             self._note_prediction(None, 0.0)
 
     def _begin_far_end_faults(self, deadline: Deadline) -> None:
@@ -171,7 +199,9 @@ class Trial:
 
     def _baseline(self, step: int, deadline: Deadline) -> float:
         """Wait until a step of the trial is under way; return the median time of those so far."""
-        self._record.note_fault(self._begun + step)
+        for name, job in self.jobs.items():  # the others' steps are recorded from now on
+            at = self._begun + step if job is self.job else job.completed + NEAR
+            self._records[name].note_fault(at)
         self.failure = self._wait.wait_for_step(self._begun + step, deadline)
         return self._pace.step_time(self.job.generation)
 
@@ -181,36 +211,34 @@ class Trial:
         if isinstance(item, Report):
             self._handle_report(item)
             return
-        if isinstance(item, MembershipChanged):
+        if isinstance(item, MembershipChanged) and item.job == self.job.name:
             for follower in (self._pace, self._responses):
                 follower.expect(item.view.generation, len(item.view.hosts))
         self.controllers.handle(item)
 
     def _handle_report(self, report: Report) -> None:
-        rank = self.job.rank_in(report)
-        with attributed(Origin(self.job.name)):
-            event = record(report, rank, self._record)
-            with attributed(Origin(cause=event.seq if event and event.is_recorded else None)):
-                self._follow(report, rank, event)
+        self.jobs.record(report, self._log, self._follow, self._records)
 
-    def _follow(self, report: Report, rank: int | None, event: Event | None) -> None:
-        """Let all that follow the job know of a report, and do what follows from it."""
-        if event:
+    def _follow(self, job: RunningJob, report: Report, event: Event | None) -> None:
+        """Let all that follow a job know of a report, and do what follows from it."""
+        rank = job.rank_in(report)
+        if event and job is self.job:
             self._responses.handle(event)
-        seen = observation(report, self.job)
-        self.job.handle(report)
-        if rank is not None and report.said.get("event") in KINDS:
-            self._pace.add_step(rank, report.said, report.received)
-        if self._injection:
-            self._injection.look_for_receipt(report, event, self._clocks)
+        seen = observation(report, job)
+        job.handle(report)
+        if job is self.job:
+            if rank is not None and report.said.get("event") in KINDS:
+                self._pace.add_step(rank, report.said, report.received)
+            if self._injection:
+                self._injection.look_for_receipt(report, event, self._clocks)
         if seen is not None:
-            self.controllers.observe(JobObserved(self.job.name, seen))
-        if self.job.collective and rank is not None and event and event.kind == "step":
-            timed = timed_step(event, self._clocks)
-            self.controllers.observe(JobObserved(self.job.name, timed))
-        is_lost = isinstance(seen, AgentLost) and report.host in self.job.hosts
-        if is_lost and not self.controllers.recovers:
-            self.job.failure = f"the agent of {report.host} is gone, and no policy reacts"
+            self.controllers.observe(JobObserved(job.name, seen))
+        if job.collective and rank is not None and event and event.kind == "step":
+            self.controllers.observe(JobObserved(job.name, timed_step(event, self._clocks)))
+        is_lost = isinstance(seen, AgentLost) and report.host in job.hosts
+        if is_lost and not self.controllers.recovers_job(job.name):
+            job.failure = f"the agent of {report.host} is gone, and no policy reacts"
+        self.others.note_failures()
 
     def _measure_clocks(self) -> None:
         measure = self.context.bench.measure_clocks

@@ -169,7 +169,8 @@ class Experiment(Document):
     trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] = 1
     """Trials of each arm."""
     checks: Mapping[Metric, Statistics] = {}
-    """By `arm.metric`, or `metric` where there is one arm, what must hold."""
+    """By `arm.metric`, or `metric` where there is one arm, what must hold; of one of several jobs
+    of an arm by `arm.job.metric`."""
     valid_share: Annotated[Share, Field(gt=0, le=1)] = 2 / 3
     """Of the trials of each arm, how many must be valid: with fewer, its checks are not known."""
     limits: Limits = Field(default_factory=Limits)
@@ -204,6 +205,17 @@ class Experiment(Document):
         """Return the arms in the order of the file; the only one of an experiment is `only`."""
         return self._arms or (Arm(ONLY, self),)
 
+    def measured(self) -> dict[str, tuple[Arm, str]]:
+        """Return each arm and its job by the name that metrics begin with.
+
+        That is the name of the arm, or `arm.job` where it has several jobs.
+        """
+        return {
+            f"{arm.name}.{job}" if len(arm.experiment.jobs) > 1 else arm.name: (arm, job)
+            for arm in self.arms()
+            for job in arm.experiment.jobs
+        }
+
     def reacting(self) -> tuple[ControllerSpec, ...]:
         """Return what reacts while the jobs run; a policy stands for one of each faulty job."""
         faulty = dict.fromkeys(fault.job for fault in self.faults)
@@ -226,9 +238,13 @@ class Experiment(Document):
                 yield Check(names[arm], metric, statistic, condition)
 
     def arm_names(self) -> dict[str, str]:
-        """Return each arm by the names that a check may use: full name, short name, or none."""
-        arms = [arm.name for arm in self.arms()]
-        return arms_by_name(arms) | {"": arms[0]}
+        """Return each arm, with its job where it has several, by the names that a check may use.
+
+        These are its full name, its short name, none, and the job where there is one arm.
+        """
+        arms = [*self.measured()]
+        alone = {name.removeprefix(f"{ONLY}."): name for name in arms}
+        return alone | arms_by_name(arms) | {"": arms[0]}
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Yield contradictions between the parts of the experiment."""
@@ -253,9 +269,9 @@ class Experiment(Document):
         yield "controllers", self.controllers
 
     def _check_problems(self) -> Iterator[Problem]:
-        arms, names = [arm.name for arm in self.arms()], self.arm_names()
-        if len(arms) * self.trials > MAX_TRIALS:
-            message = f"{len(arms)} arms make {len(arms) * self.trials} trials together"
+        arms, names, count = [*self.measured()], self.arm_names(), len(self.arms())
+        if count * self.trials > MAX_TRIALS:
+            message = f"{count} arms make {count * self.trials} trials together"
             message += f", and there may be at most {MAX_TRIALS}"
             yield Problem(("trials",), message)
         for key, statistics in self.checks.items():
@@ -266,7 +282,9 @@ class Experiment(Document):
                 yield Problem(("checks", key), message, hint, True)
             elif not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"
-                message = f"the check names no arm, and the experiment has {len(arms)}"
+                message = f"the check names no arm, and the experiment has {count}"
+                if count == 1:
+                    message = f"the check names no job, and the experiment has {len(arms)}"
                 yield Problem(("checks", key), message, hint, True)
             other = (statistics.same_as or "").rpartition(".")[0]
             for name, *step in ((arm,), (other, "same_as")):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.fabric.circuits import Circuit, in_order
-from testbed.run.planning.placement import Placement
+from testbed.run.planning.placement import Placement, Placements
 from testbed.schema import Arm, FabricKind, Fault
 
 
@@ -25,36 +25,49 @@ class PlannedFault:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedArm:
-    """The job of an arm on hosts, its circuits when a trial begins, and the faults of a trial.
+class PlannedJob:
+    """A job of an arm on hosts, and its circuits when a trial begins.
 
-    Hosts and circuits are those that the job is started with: in an arm whose job lives on from
+    Hosts and circuits are those that the job is started with: in an arm whose jobs live on from
     trial to trial, recoveries change them.
     """
 
     name: str
-    job: str
     kind: str
     fabric: FabricKind
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
     circuits: tuple[Circuit, ...]
     asked: tuple[tuple[Circuit, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedArm:
+    """The jobs of an arm in the order of the file, and the faults of each of its trials."""
+
+    name: str
+    jobs: tuple[PlannedJob, ...]
     faults: tuple[PlannedFault, ...]
 
 
-def planned_arm(arm: Arm, placement: Placement) -> PlannedArm:
-    """Return the plan of an arm whose job was placed."""
+def planned_arm(arm: Arm, placements: Placements) -> PlannedArm:
+    """Return the plan of an arm whose jobs were placed."""
     return PlannedArm(
         name=arm.name,
-        job=placement.name,
+        jobs=tuple(map(_planned_job, placements.values())),
+        faults=tuple(map(_planned_fault, arm.experiment.faults)),
+    )
+
+
+def _planned_job(placement: Placement) -> PlannedJob:
+    return PlannedJob(
+        name=placement.name,
         kind=placement.kind,
         fabric=placement.fabric,
         hosts=placement.hosts,
         spares=placement.spares,
         circuits=in_order(placement.circuits),
         asked=tuple(map(in_order, placement.asked)),
-        faults=tuple(map(_planned_fault, arm.experiment.faults)),
     )
 
 

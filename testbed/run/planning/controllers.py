@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from testbed.control.controller import (
     Scope,
     View,
     overlapping,
+    seen_by,
 )
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects
@@ -21,7 +24,7 @@ from testbed.fabric.fibre_plant import rank_ports
 from testbed.jobs.contracts import Job, StepJob
 from testbed.plugins import NoOptions, kind
 from testbed.run.planning.fault_plans import job_fault
-from testbed.run.planning.placement import Placement
+from testbed.run.planning.placement import Placements
 from testbed.schema import ControllerSpec, Experiment, Lab
 
 if TYPE_CHECKING:
@@ -29,26 +32,34 @@ if TYPE_CHECKING:
 
 
 def made_controllers(
-    experiment: Experiment, job: Job, lives_with: str = ""
+    experiment: Experiment, jobs: Mapping[str, Job], lives_with: str = ""
 ) -> dict[str, Controller]:
-    """Return what reacts in an experiment on a job, by name, or what of it lives so long."""
+    """Return what reacts in an experiment on its jobs, by name, or what of it lives so long."""
     return {
         spec.name: _made(spec)
-        for spec in specs_of(experiment, job)
+        for spec in specs_of(experiment, jobs)
         if lives_with in ("", spec.lives_with)
     }
 
 
-def specs_of(experiment: Experiment, job: Job) -> tuple[ControllerSpec, ...]:
-    """Return the controllers of an experiment, and those that its job brings along."""
+def specs_of(experiment: Experiment, jobs: Mapping[str, Job]) -> tuple[ControllerSpec, ...]:
+    """Return the controllers of an experiment, and those that its jobs bring along."""
     given = experiment.reacting()
-    name = next(iter(experiment.jobs))
-    named = {spec.kind for spec in given}
-    steps = ("jobs", name)
-    return *given, *(
-        ControllerSpec(one, one, name, NoOptions(), steps)
+    named = {(spec.kind, spec.job) for spec in given}
+    brought = [
+        (one, name)
+        for name, job in jobs.items()
         for one in job.controllers
-        if one not in named
+        if (one, name) not in named
+    ]
+    of_kind = Counter(one for one, _ in brought)
+    return *given, *(
+        ControllerSpec(
+            one if of_kind[one] == 1 else f"{one} of {name}",
+            *(one, name, NoOptions()),
+            steps=("jobs", name),
+        )
+        for one, name in brought
     )
 
 
@@ -80,13 +91,15 @@ def _scopes(spec: ControllerSpec) -> list[Scope]:
     return [Scope(part, spec.job) for part in spec.acts_on]
 
 
-def check_controllers(experiment: Experiment, lab: Lab, placement: Placement) -> None:
-    """Refuse controllers that do not fit the job or the fibres: FileError at the controller."""
-    view, specs = _planned_view(lab, placement), specs_of(experiment, placement.job)
+def check_controllers(experiment: Experiment, lab: Lab, placements: Placements) -> None:
+    """Refuse controllers that do not fit their job or the fibres: FileError at the controller."""
+    whole = _planned_view(lab, placements)
+    specs = specs_of(experiment, {name: one.job for name, one in placements.items()})
     _check_scopes(experiment, specs)
     for spec in specs:
         try:
             controller = _made(spec)
+            view = seen_by(controller, whole)
             controller.begin(view)
             if isinstance(controller, CircuitPlanner):
                 for circuits in controller.circuits(view):
@@ -97,15 +110,16 @@ def check_controllers(experiment: Experiment, lab: Lab, placement: Placement) ->
     _check_faults(experiment)
 
 
-def _planned_view(lab: Lab, placement: Placement) -> View:
+def _planned_view(lab: Lab, placements: Placements) -> View:
     """Return what controllers begin with, as far as it is known before a run."""
     ports = lab.ports()
-    at = rank_ports(placement.hosts, ports)
-    collective = collective_of(placement.job)
-    job = JobView(placement.hosts, at, step=-1, requests=placement.asked, collective=collective)
+    jobs = {}
+    for name, one in placements.items():
+        about = (one.asked, collective_of(one.job), one.spares)
+        jobs[name] = JobView(one.hosts, rank_ports(one.hosts, ports), 1, -1, *about)
     fences = {host: lab.fences(host) for host in lab.hosts}
-    jobs = {placement.name: job}
-    return View(0.0, jobs, placement.spares, ports, fences, placement.circuits)
+    spares = tuple(spare for one in placements.values() for spare in one.spares)
+    return View(0.0, jobs, spares, ports, fences, placements.circuits)
 
 
 def collective_of(
@@ -123,7 +137,7 @@ def _check_faults(experiment: Experiment) -> None:
     if fault is None or kind("faults", fault.kind).fault.hits != "circuit":
         return
     for spec in experiment.reacting():
-        if spec.acts_on == ("circuits",):
+        if spec.job == fault.job and spec.acts_on == ("circuits",):
             raise FileError(
                 experiment.source.where(*spec.steps, "kind"),
                 f"{spec.kind} moves circuits while {fault.kind} disconnects one of them",

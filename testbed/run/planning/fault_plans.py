@@ -20,6 +20,24 @@ def job_fault(experiment: Experiment) -> Fault | None:
     return None if first is None or is_of_far_end(first) else first
 
 
+def struck_job(experiment: Experiment) -> str:
+    """Return the name of the job that the faults of a trial strike, else that of the first job."""
+    return next((fault.job for fault in experiment.faults), next(iter(experiment.jobs)))
+
+
+def check_jobs(experiment: Experiment) -> None:
+    """Raise FileError where the faults of a trial name several jobs."""
+    struck = struck_job(experiment)
+    for entry, fault in enumerate(experiment.faults):
+        if fault.job != struck:
+            raise FileError(
+                experiment.source.where("faults", entry, "job"),
+                f"faults of two jobs in one trial, {struck} and {fault.job}, cannot be injected "
+                "yet",
+                hint="give each a variant of its own",
+            )
+
+
 def is_of_far_end(fault: Fault) -> bool:
     """Return whether a fault is one of an instrument's far end, which only a twin has."""
     return kind("faults", fault.kind).role == "far-end"

@@ -10,15 +10,17 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import kind, nearest
-from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_order, job_fault
-from testbed.run.planning.placement import Placement
+from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_jobs, check_order, job_fault
+from testbed.run.planning.placement import Placement, Placements
 from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
 
-def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
+def check_hosts(
+    experiment: Experiment, arm: Arm, placements: Placements, first: Placements
+) -> None:
     """Raise FileError for an arm with hosts that the first arm lacks, as they are not opened."""
     opened = frozenset(first.used)
-    for host in placement.used:
+    for host in placements.used:
         if host not in opened:
             arms = "variants" if experiment.variants else "matrix"
             raise FileError(
@@ -51,20 +53,22 @@ def _lasting(lab: Lab) -> tuple[Any, ...]:
     return lab.switches, lab.twin.model_dump(exclude=set(TUNABLE))
 
 
-def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool) -> None:
+def check_fault(arm: Arm, lab: Lab, placements: Placements, *, is_only_trial: bool) -> None:
     """Raise FileError for a fault that may not be injected, or for trials that would never end."""
     experiment = arm.experiment
     check_order(experiment)
+    check_jobs(experiment)
     fault = job_fault(experiment)
     if fault is None:
-        if placement.job.endless:
+        if all(placement.job.endless for placement in placements.values()):
+            name = next(iter(placements))
             raise FileError(
-                experiment.source.where("jobs", placement.name),
-                f"a trial of {arm.name} would never end: job {placement.name} has no fault and "
-                "no last step",
+                experiment.source.where("jobs", name),
+                f"a trial of {arm.name} would never end: job {name} has no fault and no last step",
                 hint="give the job `steps`, or the experiment a fault",
             )
         return
+    placement = placements[fault.job]
     _check_permission(experiment, lab, fault, placement)
     if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
         raise FileError(

@@ -60,7 +60,11 @@ def plan_circuits(
     called = name_of(topology)
     try:
         matchings, ports = _links(lab, hosts, job, topology)
-        recovering = [spec for spec in experiment.reacting() if "membership" in spec.acts_on]
+        recovering = [
+            spec
+            for spec in experiment.reacting()
+            if spec.job == name and "membership" in spec.acts_on
+        ]
         circuits = _mapped(lab, hosts, job, matchings, ports, may_move=bool(recovering))
         first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
     except ValueError as error:
@@ -178,10 +182,10 @@ def _asked(
         ) from None
 
 
-def refuse_other_circuits(experiment: Experiment, why: str, or_else: str = "") -> None:
-    """Refuse controllers that act on circuits."""
+def refuse_other_circuits(experiment: Experiment, name: str, why: str, or_else: str = "") -> None:
+    """Refuse controllers that act on the circuits of a job."""
     for spec in experiment.reacting():
-        if "circuits" in spec.acts_on:
+        if spec.job == name and "circuits" in spec.acts_on:
             where = experiment.source.where(*spec.steps, "kind")
             message = f"{spec.kind} re-points circuits, and {why}"
             raise FileError(where, message, hint=f"remove {spec.kind}{or_else}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
 from testbed.analysis.metric_definitions import (
@@ -102,7 +103,9 @@ def check_metrics(experiment: Experiment) -> None:
 
     The error has every problem found.
     """
-    metrics = {arm.name: _metrics_of(experiment, arm) for arm in experiment.arms()}
+    metrics = {
+        name: _metrics_of(experiment, name, *one) for name, one in experiment.measured().items()
+    }
     if found := list(_problems(experiment, metrics)):
         raise schema_error(experiment.source, found)
 
@@ -142,10 +145,12 @@ def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -
     return f"{metric} ({mine_is}) and {other} ({theirs_is}) cannot be compared"
 
 
-def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
-    """Return what the trials of an arm measure."""
-    spec = arm.experiment
+def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _ArmMetrics:
+    """Return what the trials of an arm measure of one of its jobs."""
+    spec, options = arm.experiment, arm.experiment.jobs[job].options
     fault = job_fault(spec)
+    if fault is not None and fault.job != job:
+        fault = None
     role = "" if fault is None else kind("faults", fault.kind).role
     has_delay = role == "slows"
     # Something that only slows a rank down can be recovered from once it is over.
@@ -154,7 +159,7 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     lacks = {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
     if not has_fault:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
-    elif not spec.recovers:
+    elif not any(one.job == job and "membership" in one.acts_on for one in spec.reacting()):
         lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
         if fault is not None and _loses_a_rank(spec, fault):
             why = f"no policy replaces the rank of job {fault.job} that fails"
@@ -164,12 +169,11 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, why)
         remedy = f"write `spares: 1` in job {fault.job}"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
-    known |= _of_jobs(experiment, arm)
-    predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
-    options = [job.options for job in spec.jobs.values()]
-    any_size = any(not hasattr(o, "measures") or getattr(o, "any_size", False) for o in options)
-    job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
-    return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks, remedy)
+    known |= _of_job(experiment, arm, job)
+    predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
+    any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)
+    said = f"job {job} ({spec.jobs[job].kind})"
+    return _ArmMetrics(arm_name, known, predicted, any_size, said, lacks, remedy)
 
 
 def _policy_without_spare(spec: Experiment, fault: Fault) -> str:
@@ -188,33 +192,29 @@ def _loses_a_rank(spec: Experiment, fault: Fault) -> bool:
     return is_replaceable and repair == "spare" and fault.hold is None
 
 
-def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
+def _predicted(options: Any, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
     """Return the metrics that the model expects something of, as `Predictor` asks it."""
-    options = [job.options for job in spec.jobs.values()]
-    if any(not hasattr(one, "measures") for one in options):
+    if not hasattr(options, "measures"):
         return None
-    by_job = [one for one in options if hasattr(one, "predicts")]
-    if by_job:
-        return frozenset() if breaks else frozenset(n for one in by_job for n in one.predicts())
-    paced = ("step_time",) if any(getattr(o, "predicts_step_time", False) for o in options) else ()
+    if hasattr(options, "predicts"):
+        return frozenset() if breaks else frozenset(options.predicts())
+    paced = ("step_time",) if getattr(options, "predicts_step_time", False) else ()
     return frozenset(PREDICTED if breaks else (*paced, *(_OF_A_SUM if has_delay else ())))
 
 
-def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
-    """Return what the jobs of an arm measure by themselves; raise FileError for a known name."""
-    found: dict[str, MetricDefinition] = {}
-    for job, spec in arm.experiment.jobs.items():
-        measures = getattr(spec.options, "measures", None)
-        # A job that declares no metrics may measure any known one.
-        any_known = (name for name in METRICS if name not in _CONDITIONAL)
-        names = any_known if measures is None else measures()
-        found |= {name: meaning(name) for name in names}
-        for name, own in own_metrics(spec.options).items():
-            if name in METRICS or is_of_size(name):
-                where = experiment.source.where("jobs", job, "metrics", name)
-                message = f"{name!r} is already the name of a metric of the testbed"
-                raise FileError(where, message, hint="give the program's metric another name")
-            found[name] = own
+def _of_job(experiment: Experiment, arm: Arm, job: str) -> dict[str, MetricDefinition]:
+    """Return what a job of an arm measures by itself; raise FileError for a known name."""
+    options = arm.experiment.jobs[job].options
+    measures = getattr(options, "measures", None)
+    # A job that declares no metrics may measure any known one.
+    any_known = (name for name in METRICS if name not in _CONDITIONAL)
+    found = {name: meaning(name) for name in (any_known if measures is None else measures())}
+    for name, own in own_metrics(options).items():
+        if name in METRICS or is_of_size(name):
+            where = experiment.source.where("jobs", job, "metrics", name)
+            message = f"{name!r} is already the name of a metric of the testbed"
+            raise FileError(where, message, hint="give the program's metric another name")
+        found[name] = own
     return found
 
 

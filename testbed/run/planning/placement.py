@@ -1,4 +1,4 @@
-"""Placement of a job: the hosts of its ranks in a lab, and the circuits between them."""
+"""Placement of jobs: the hosts of their ranks in a lab, and the circuits between them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort, Matching
+from testbed.fabric.owners import merged
 from testbed.fabric.topologies import RING, name_of
 from testbed.jobs.contracts import FabricDependentJob, Job, ProgramJob
 from testbed.plugins import kind, nearest
@@ -57,28 +58,61 @@ class Placement:
         return tuple(dict.fromkeys((*self.hosts, *self.spares)))
 
 
-def place(experiment: Experiment, lab: Lab) -> Placement:
-    """Return the hosts of the experiment's job in rank order, and the circuits between them.
+class Placements(dict[str, Placement]):
+    """The jobs of an arm by name, in the order of the file, on hosts of a lab."""
 
-    Raise FileError where the lab lacks hosts, ports or fibres for it.
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Return the hosts of all ranks and spares, each once."""
+        return tuple(dict.fromkeys(host for one in self.values() for host in one.used))
+
+    @property
+    def owned(self) -> dict[str, Matching]:
+        """Return the circuits that each job begins with."""
+        return {name: one.circuits for name, one in self.items()}
+
+    @property
+    def circuits(self) -> Matching:
+        """Return the circuits of all jobs."""
+        return merged(self.owned)
+
+
+def place(experiment: Experiment, lab: Lab) -> Placements:
+    """Return the hosts of each job of an experiment in rank order, and the circuits between them.
+
+    A job that names no hosts gets those that no other job uses, in the order of the lab file. Raise
+    FileError where the lab lacks hosts, ports or fibres, and for a host of two jobs.
     """
     _check_needs(experiment, lab)
-    if len(experiment.jobs) > 1:
-        second = list(experiment.jobs)[1]
+    users: dict[str, str] = {}
+    slots = Slots()
+    placed: dict[str, Placement] = {}
+    for name in sorted(experiment.jobs, key=lambda name: experiment.jobs[name].hosts is None):
+        placed[name] = _placed(experiment, lab, name, users, slots)
+        users |= dict.fromkeys(placed[name].used, name)
+    if len(users) > experiment.needs.hosts:
         raise FileError(
-            experiment.source.where("jobs", second),
-            "a second job in one experiment cannot be run yet",
-            hint="give each job an experiment of its own",
+            experiment.source.where("needs", "hosts"),
+            f"jobs {' and '.join(experiment.jobs)} use {len(users)} hosts together (with spares), "
+            f"more than the {experiment.needs.hosts} declared in needs.hosts",
+            hint="raise needs.hosts, or use fewer ranks or spares",
         )
-    name, spec = next(iter(experiment.jobs.items()))
+    return Placements({name: placed[name] for name in experiment.jobs})
+
+
+def _placed(
+    experiment: Experiment, lab: Lab, name: str, users: Mapping[str, str], slots: Slots
+) -> Placement:
+    """Return the placement of one job beside others, which have the hosts in `users`."""
+    spec = experiment.jobs[name]
     # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
     each = spec.ranks_per_host
-    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1) // each)
+    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1) // each, users)
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     _check_ranks_per_host(experiment, name, job)
     count = job.ranks // each
-    hosts = _choose_hosts(experiment, lab, name, count + job.spares)
-    places = Slots().take((*(host for host in hosts[:count] for _ in range(each)), *hosts[count:]))
+    hosts = _choose_hosts(experiment, lab, name, count + job.spares, users)
+    places = slots.take((*(host for host in hosts[:count] for _ in range(each)), *hosts[count:]))
     ranks, spares = places[: job.ranks], places[job.ranks :]
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
@@ -125,7 +159,7 @@ def _check_packet_ports(
             f"the hosts of job {name} are on several packet switches: {several}",
             hint="choose hosts on one packet switch",
         )
-    refuse_other_circuits(experiment, "a packet switch has none", or_else=_OR_ELSE)
+    refuse_other_circuits(experiment, name, "a packet switch has none", or_else=_OR_ELSE)
 
 
 def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
@@ -181,7 +215,10 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
         )
 
 
-def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tuple[str, ...]:
+def _choose_hosts(
+    experiment: Experiment, lab: Lab, name: str, count: int, users: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return so many hosts for a job, the first of those that it names or that are left."""
     named, set_aside = experiment.jobs[name].hosts, avoided(lab)
     for index, host in enumerate(named or ()):
         where = experiment.source.where("jobs", name, "hosts", index)
@@ -193,12 +230,17 @@ def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tu
             )
         if host in set_aside:
             raise FileError(where, str(set_aside[host]), hint="name another host")
-    hosts = tuple(named or (host for host in lab.hosts if host not in set_aside))
+        if host in users and index < count:
+            message = f"{host} is a host of job {users[host]} already"
+            raise FileError(where, message, hint="name another host")
+    free = (host for host in lab.hosts if host not in set_aside and host not in users)
+    hosts = tuple(named or free)
     if len(hosts) < count:
-        there = f"job {name} lists" if named else f"lab {lab.lab} has"
+        left = f"lab {lab.lab} has {len(hosts)}" + (" left beside other jobs" if users else "")
+        there = f"job {name} lists {len(hosts)}" if named else left
         raise FileError(
             experiment.source.where("jobs", name, "hosts" if named else "ranks"),
-            f"ranks and spares need {count} hosts, and {there} {len(hosts)}",
+            f"ranks and spares need {count} hosts, and {there}",
         )
     if count > experiment.needs.hosts:
         raise FileError(

@@ -17,7 +17,7 @@ from testbed.run.planning.fault_plans import far_end_faults, job_fault
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
-from testbed.run.planning.placement import Placement, place
+from testbed.run.planning.placement import Placement, Placements, place
 from testbed.run.planning.plan import Avoided, Fences, Plan
 from testbed.run.planning.program_commands import command_lines
 from testbed.schema import Arm, Experiment, Lab, avoided
@@ -39,12 +39,13 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     check_scopes(experiment)
     placed = [(arm, place(arm.experiment, lab)) for arm in arms]
     first, wiring = placed[0][1], lab.wiring()
-    for arm, placement in placed:
-        check_hosts(experiment, arm, placement, first)
+    for arm, placements in placed:
+        check_hosts(experiment, arm, placements, first)
         check_lab_changes(arm, lab)
-        check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
-        check_controllers(arm.experiment, lab, placement)
-        command_lines(arm.experiment, lab, placement)
+        check_fault(arm, lab, placements, is_only_trial=count * len(arms) == 1)
+        check_controllers(arm.experiment, lab, placements)
+        for placement in placements.values():
+            command_lines(arm.experiment, lab, placement)
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
             _switches(wiring, first.used),
@@ -53,11 +54,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         ),
         steps.OpenHosts(first.used),
         _joining(first, lab, wiring),
-        steps.StartJob(
-            *(first.name, first.kind, first.hosts, first.spares),
-            command_lines(arms[0].experiment, lab, first),
-            tuple(map(in_order, first.asked)),
-        ),
+        *(_starting(arms[0].experiment, lab, placement) for placement in first.values()),
         *_trials(placed, lab, random.Random(seed), count),
         steps.Restore(experiment.keep),
     )
@@ -97,13 +94,22 @@ def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
 
 
 def _joining(
-    placement: Placement, lab: Lab, wiring: Wiring
+    placements: Placements, lab: Lab, wiring: Wiring
 ) -> steps.ProgramCircuits | steps.VerifyPaths:
-    """Return the step that connects the job's hosts."""
-    if placement.fabric == "packet":
-        return steps.VerifyPaths(placement.ports(lab))
-    circuits = in_order(placement.circuits)
+    """Return the step that connects the jobs' hosts."""
+    if any(placement.fabric == "packet" for placement in placements.values()):
+        ports = (port for placement in placements.values() for port in placement.ports(lab))
+        return steps.VerifyPaths(tuple(dict.fromkeys(ports)))
+    circuits = in_order(placements.circuits)
     return steps.ProgramCircuits(circuits, _light(circuits, wiring))
+
+
+def _starting(experiment: Experiment, lab: Lab, placement: Placement) -> steps.StartJob:
+    return steps.StartJob(
+        *(placement.name, placement.kind, placement.hosts, placement.spares),
+        command_lines(experiment, lab, placement),
+        tuple(map(in_order, placement.asked)),
+    )
 
 
 def _light(circuits: Iterable[Circuit], wiring: Wiring) -> tuple[steps.Light, ...]:
@@ -137,11 +143,11 @@ def _power_units(lab: Lab, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _trials(
-    placed: Sequence[tuple[Arm, Placement]], lab: Lab, chance: random.Random, count: int
+    placed: Sequence[tuple[Arm, Placements]], lab: Lab, chance: random.Random, count: int
 ) -> Iterator[steps.RunTrial]:
     """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
     of_far_ends = {arm.name: far_end_faults(arm.experiment, lab) for arm, _ in placed}
-    circuits = {arm.name: placement.circuits for arm, placement in placed}
+    circuits = {arm.name: placements.circuits for arm, placements in placed}
     before = placed[0][0].name
 
     @cache
@@ -152,8 +158,8 @@ def _trials(
     for block in range(count):
         shuffled = list(placed)
         chance.shuffle(shuffled)
-        for number, (arm, placement) in enumerate(shuffled, start=block * len(placed)):
-            fault = _drawn_fault(arm.experiment, placement, chance)
+        for number, (arm, placements) in enumerate(shuffled, start=block * len(placed)):
+            fault = _drawn_fault(arm.experiment, placements, chance)
             yield steps.RunTrial(
                 number, arm.name, fault, of_far_ends[arm.name], *recabled(before, arm.name)
             )
@@ -161,16 +167,16 @@ def _trials(
 
 
 def _drawn_fault(
-    experiment: Experiment, placement: Placement, chance: random.Random
+    experiment: Experiment, placements: Placements, chance: random.Random
 ) -> steps.FaultPlan | None:
     fault = job_fault(experiment)
     if fault is None:
         return None
-    target = fault.target
+    target, hosts = fault.target, placements[fault.job].hosts
     if target.kind == "random":
-        rank = chance.randrange(len(placement.hosts))
+        rank = chance.randrange(len(hosts))
     else:
-        rank = placement.hosts.index(target.host) if target.rank is None else target.rank
+        rank = hosts.index(target.host) if target.rank is None else target.rank
     phase = round(chance.random(), 6)
     port = str(target) if target.kind == "port" else ""
     return steps.FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)

@@ -94,15 +94,15 @@ def _inside_hosts(arm: Arm) -> list[str]:
     return found
 
 
-def heartbeat(arm: Arm) -> float:
-    """Return the heartbeat limit of a rank, by the arm's policy or by default."""
-    limit: float = _option(arm, "heartbeat", HEARTBEAT)
+def heartbeat(arm: Arm, job: str = "") -> float:
+    """Return the heartbeat limit of a rank, by the policy of its job, or of any, or by default."""
+    limit: float = _option(arm, "heartbeat", HEARTBEAT, job)
     return limit
 
 
-def standby(arm: Arm) -> str:
-    """Return the standby mode of spares in the arm's policy, `cold` by default."""
-    return str(_option(arm, "standby", "cold"))
+def standby(arm: Arm, job: str = "") -> str:
+    """Return the standby mode of spares in the policy of a job, or of any, `cold` by default."""
+    return str(_option(arm, "standby", "cold", job))
 
 
 def recovery(arm: Arm, job: str) -> RecoveryProperties:
@@ -111,7 +111,7 @@ def recovery(arm: Arm, job: str) -> RecoveryProperties:
     return next((kind("policies", spec.kind).recovery for spec in mine), REPLACES)
 
 
-def _option(arm: Arm, name: str, default: Any) -> Any:
-    """Return an option of the first controller of an arm that has it."""
-    options = [spec.options for spec in arm.experiment.reacting()]
+def _option(arm: Arm, name: str, default: Any, job: str) -> Any:
+    """Return an option of the first controller of an arm, or of one of its jobs, that has it."""
+    options = [spec.options for spec in arm.experiment.reacting() if job in ("", spec.job)]
     return next((getattr(one, name) for one in options if hasattr(one, name)), default)

@@ -21,7 +21,7 @@ def command_lines(
     job = placement.job
     if not isinstance(job, ProgramJob):
         return ()
-    if experiment.faults:
+    if any(fault.job == placement.name for fault in experiment.faults):
         raise FileError(
             experiment.source.where("faults", JOB_FAULT),
             f"job {placement.name} runs a program, which has no steps in which a fault could begin",

@@ -265,7 +265,7 @@ class LabAtFarEnds:
         for end in self.ends.values():
             end.is_mute = not self.powered[end.name[1:]]
         bench.power.cut_hosts.clear()
-        bench.fabric.set_circuits("job", ring(HOSTS[:3], bench.lab.ports()), soon())
+        bench.fabric.set_circuits("main", ring(HOSTS[:3], bench.lab.ports()), soon())
         for name in HOSTS:
             if name not in bench.hosts or bench.hosts[name].link.is_over:
                 bench.drop_host(name)

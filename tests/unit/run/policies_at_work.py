@@ -10,7 +10,7 @@ def policy_at_work(policy, job, log):
     """Return the executor of a policy; the bench of the job has its fabric open."""
     controllers = {"policy": PolicyController(policy, job.name)}
     of_jobs = {job.name: JobCommands(job, log).handlers}
-    return ControllerExecutor(controllers, view_of(job), job.inbox, log, {}, of_jobs)
+    return ControllerExecutor(controllers, view_of([job], job.bench), job.inbox, log, {}, of_jobs)
 
 
 def of_job(observation):

@@ -33,11 +33,12 @@ def test_the_plan_of_every_shipped_experiment_has_the_placement_and_faults_of_al
         return
     assert [arm.name for arm in plan.arms] == [arm.name for arm in experiment.arms()]
     for arm, of_arm in zip(plan.arms, experiment.arms(), strict=True):
-        found = place(of_arm.experiment, lab)
-        assert (arm.job, arm.kind, arm.fabric) == (found.name, found.kind, found.fabric)
-        assert (arm.hosts, arm.spares) == (found.hosts, found.spares)
-        assert frozenset(arm.circuits) == found.circuits
-        assert tuple(map(frozenset, arm.asked)) == found.asked
+        placements = place(of_arm.experiment, lab)
+        for job, found in zip(arm.jobs, placements.values(), strict=True):
+            assert (job.name, job.kind, job.fabric) == (found.name, found.kind, found.fabric)
+            assert (job.hosts, job.spares) == (found.hosts, found.spares)
+            assert frozenset(job.circuits) == found.circuits
+            assert tuple(map(frozenset, job.asked)) == found.asked
         faults = [(fault.kind, fault.at.step, fault.hold) for fault in of_arm.experiment.faults]
         assert [(fault.kind, fault.step, fault.hold) for fault in arm.faults] == faults
 
@@ -62,7 +63,7 @@ def test_circuits_that_differ_between_arms_are_changed_before_a_trial(desk):
     desk.change("experiment", "{policy.standby: cold}", "{jobs.main.hosts: [h1, h2, h0]}")
     plan = desk.plan()
     (lit,) = [set(step.circuits) for step in plan.steps if isinstance(step, ProgramCircuits)]
-    of_arm = {arm.name: set(arm.circuits) for arm in plan.arms}
+    of_arm = {arm.name: set(arm.jobs[0].circuits) for arm in plan.arms}
     assert lit == of_arm["warm"] != of_arm["cold"]
     for trial in plan.trials:
         assert lit >= set(trial.removes) and not lit & set(trial.adds)

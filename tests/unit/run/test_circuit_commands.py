@@ -5,7 +5,14 @@ from itertools import pairwise
 import pytest
 
 from testbed.clock import Deadline
-from testbed.control.controller import ChangeCircuits, ChangeFailed, CircuitsChanged, JobView, View
+from testbed.control.controller import (
+    ChangeCircuits,
+    ChangeFailed,
+    CircuitsChanged,
+    JobView,
+    Scope,
+    View,
+)
 from testbed.control.rotate import Rotate, TimeSlot
 from testbed.errors import UnsafeError
 from testbed.fabric.fibre_plant import circuits_of_links, rank_ports
@@ -91,7 +98,7 @@ def test_a_change_that_cannot_be_rolled_back_ends_the_run(bench, inbox, log, mon
     observed = []
 
     class Once:
-        scopes = ()
+        scopes = (Scope("circuits", "main"),)
 
         def begin(self, view):
             return False

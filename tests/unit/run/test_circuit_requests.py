@@ -11,6 +11,7 @@ from testbed.control.controller import JobObserved
 from testbed.errors import FileError
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.run.agent_reports import observation
+from testbed.run.context import RunContext
 from testbed.run.inbox import Report
 from testbed.run.planning.placement import place
 from testbed.run.planning.planner import make_plan
@@ -33,7 +34,10 @@ def placed(tmp_path, lab, *changes):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     (tmp_path / "e.yaml").write_text(text)
-    return place(load_experiment(tmp_path / "e.yaml"), load_lab(ROOT / "configs" / lab))
+    (placement,) = place(
+        load_experiment(tmp_path / "e.yaml"), load_lab(ROOT / "configs" / lab)
+    ).values()
+    return placement
 
 
 def planned(tmp_path, lab, *changes):
@@ -52,7 +56,8 @@ def test_an_impossible_circuit_request_fails_the_job(desk, job, inbox, log):
     job.bench.open_fabric(())
     job.requests = (frozenset([Circuit.between(HostPort("h0", "p1"), HostPort("h1", "p0"))]),)
     job.job.controllers = ("circuit-requests",)
-    executor = start_controllers(load_experiment("experiment.yaml"), job, log, "job")
+    context = RunContext(job.bench, inbox, None, log, None, None)
+    executor = start_controllers(load_experiment("experiment.yaml"), {"main": job}, context, "job")
 
     def handle(item):
         if isinstance(item, Report):

@@ -44,7 +44,7 @@ def given_up(run):
 def test_a_host_that_does_not_answer_after_a_trial_is_logged_and_reopened(run, context):
     job = RunningJob(run.bench, run.inbox, Train(TrainOptions(ranks=2)), 7, 0.2, Membership(PLACES))
     job.processes |= {place: RankProcess(port=1) for place in PLACES}
-    reset_hosts(context, job, HOSTS, 10.0)
+    reset_hosts(context, [job], HOSTS, 10.0)
     ((host, text),) = given_up(run)
     assert host == "h1"
     assert text.startswith("its agent is given up after the trial: h1: ")

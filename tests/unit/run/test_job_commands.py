@@ -193,7 +193,7 @@ class Slow:
         self.fails = Event()
 
     def set_circuits(self, owner, wanted, deadline, by):
-        assert (owner, by) == ("job", "recovery")
+        assert (owner, by) == ("main", "recovery")
         self.made.append(wanted)
         if len(self.made) == 1:
             assert self.fails.wait(10)

@@ -12,6 +12,7 @@ from testbed.run.job_lifecycle import JobLifecycle
 from testbed.run.places import Membership, Place
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RankProcess, RunningJob
+from testbed.run.running_jobs import RunningJobs
 from testbed.run.start_controllers import start_controllers
 from testbed.run.trial import Trial
 from testbed.schema import load_experiment
@@ -24,19 +25,20 @@ PLACES = tuple(map(Place, RANKS))
 
 def living_with(experiment, job, context):
     job.job.controllers = ("circuit-requests",)
-    return start_controllers(experiment, job, context.log, "job")
+    return start_controllers(experiment, {"main": job}, context, "job")
 
 
 def between_trials(experiment, job, context):
     lifecycle = JobLifecycle(experiment, context, 7)
-    lifecycle._job, lifecycle._controllers = job, living_with(experiment, job, context)
+    lifecycle._jobs = RunningJobs({"main": job})
+    lifecycle._controllers = living_with(experiment, job, context)
     return lifecycle.handle
 
 
 def in_a_trial(experiment, job, context):
-    beside = living_with(experiment, job, context)
-    controllers = start_controllers(experiment, job, context.log, beside=beside)
-    trial = Trial(RunTrial(0, "warm", None), experiment, job, controllers, None, context)
+    beside, jobs = living_with(experiment, job, context), RunningJobs({"main": job})
+    controllers = start_controllers(experiment, jobs, context, beside=beside)
+    trial = Trial(RunTrial(0, "warm", None), experiment, jobs, controllers, {}, context)
     return trial._handle
 
 
@@ -92,7 +94,7 @@ def test_circuits_that_ranks_ask_for_are_caused_by_the_last_request(job, lab):
     (change,) = of_kinds(lab, "fabric.change")
     assert change.data["circuits"] == ["h0.p0–h2.p1", "h1.p1–h2.p0"], "those of the spare stay"
     assert change.origin == Origin(
-        "main", owner="job", controller="circuit-requests", cause=last.seq
+        "main", owner="main", controller="circuit-requests", cause=last.seq
     )
     (lit,) = of_kinds(lab, "circuits.lit")
     assert lit.origin == Origin("main", controller="circuit-requests", cause=last.seq)

@@ -7,6 +7,7 @@ from testbed.clock import Deadline
 from testbed.control.controller import JobObserved
 from testbed.control.protocol import StepDone
 from testbed.record.log import read_events
+from testbed.run.context import RunContext
 from testbed.run.start_controllers import start_controllers
 from testbed.schema import load_experiment
 
@@ -86,7 +87,8 @@ def test_a_controller_of_another_package_gives_commands_of_its_own(
     )
     desk.plan()
     bench.open_fabric(())
-    executor = start_controllers(load_experiment("experiment.yaml"), job, log)
+    context = RunContext(bench, inbox, None, log, None, None)
+    executor = start_controllers(load_experiment("experiment.yaml"), {"main": job}, context)
     inbox.handler = executor.handle
     executor.observe(JobObserved("main", StepDone(0, 1)))
 

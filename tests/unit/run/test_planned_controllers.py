@@ -50,14 +50,14 @@ def test_a_rotation_is_planned_and_nothing_is_fenced(desk):
     slots = "[{topology: ring, hold: 1 s}, {links: [], hold: 100 ms}]"
     plan = rotating(desk, slots).plan()
     assert plan.fences == ()
-    made = made_controllers(load_experiment("experiment.yaml"), TRAINING)
+    made = made_controllers(load_experiment("experiment.yaml"), {"main": TRAINING})
     assert isinstance(made["rotate"], Rotate)
     assert made["rotate"].scopes == (Scope("circuits", "main"),)
 
 
 def test_a_policy_is_made_for_its_job(desk):
     desk.plan()
-    (made,) = made_controllers(load_experiment("experiment.yaml"), TRAINING).items()
+    (made,) = made_controllers(load_experiment("experiment.yaml"), {"main": TRAINING}).items()
     assert made[0] == "splice"
     assert isinstance(made[1], PolicyController)
     assert made[1].scopes == (Scope("membership", "main"), Scope("circuits", "main"))

@@ -304,13 +304,6 @@ REFUSED = {
         [("experiment", "fabric: circuit", "fabric: packet")],
         "experiment.yaml:3:27: the experiment needs a packet fabric and lab bench has circuits",
     ),
-    "two jobs": (
-        [
-            ("experiment", "faults:", "  other: {kind: train, ranks: 2}\nfaults:"),
-            ("experiment", "target: random", "target: random, job: main"),
-        ],
-        "experiment.yaml:6:10: a second job in one experiment cannot be run yet",
-    ),
     "two faults": (
         [
             (

@@ -46,7 +46,7 @@ def placed(tmp_path, monkeypatch):
             "experiment: small\nquestion: Which circuits?\nneeds: {hosts: 4, fabric: any}\n"
             f"jobs:\n  main: {{{job}topology: {topology}}}\n{more}"
         )
-        return place(load_experiment("e.yaml"), load_lab("lab.yaml"))
+        return place(load_experiment("e.yaml"), load_lab("lab.yaml"))["main"]
 
     return placed
 

@@ -1,0 +1,131 @@
+"""Several jobs in one experiment: their hosts, circuits and faults, and what is refused."""
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.run.planning.placement import place
+from testbed.run.planning.planner import make_plan
+from testbed.run.planning.steps import ProgramCircuits, StartJob
+from testbed.schema import load_experiment, load_lab
+from tests.unit.run.test_arm_plans import CONFIGS
+
+TWO = """\
+experiment: two
+question: How do two jobs fare side by side?
+needs: {hosts: 6, fabric: circuit}
+jobs:
+  left: {kind: train, ranks: 2, spares: 1, steps: 30}
+  right: {kind: train, ranks: 2, steps: 20, hosts: [h1, h2]}
+faults: [{kind: power-cut, job: left, target: random, at: {step: 8}}]
+policy: {kind: splice}
+variants: {struck: {}, control: {faults: []}}
+checks:
+  struck.left.recovery_time: {every: "< 1 s"}
+  control.right.steps: {equals: 20}
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return the function that reads TWO, with some of its text replaced."""
+
+    def read(*changes):
+        text = TWO
+        for old, new in changes:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        (tmp_path / "e.yaml").write_text(text)
+        return load_experiment(tmp_path / "e.yaml")
+
+    return read
+
+
+def rack():
+    return load_lab(CONFIGS / "rack.yaml")
+
+
+def test_a_job_without_hosts_gets_those_that_no_other_names(read):
+    placed = place(read(), rack())
+    assert list(placed) == ["left", "right"]
+    assert (placed["left"].hosts, placed["left"].spares) == (("h0", "h3"), ("h4",))
+    assert placed["right"].hosts == ("h1", "h2")
+    assert placed.used == ("h0", "h3", "h4", "h1", "h2")
+    for job in placed.values():
+        assert {host for circuit in job.circuits for host in circuit.hosts} == set(job.hosts)
+
+
+def test_the_plan_starts_every_job_and_lights_the_circuits_of_all(read):
+    plan = make_plan(read(), rack(), seed=7)
+    (lit,) = (step for step in plan.steps if isinstance(step, ProgramCircuits))
+    assert frozenset(lit.circuits) == place(read(), rack()).circuits
+    assert [step.name for step in plan.steps if isinstance(step, StartJob)] == ["left", "right"]
+    for arm in plan.to_json()["arms"]:
+        assert [job["name"] for job in arm["jobs"]] == ["left", "right"]
+        assert all(fault["job"] == "left" for fault in arm["faults"])
+
+
+def test_a_fault_strikes_a_rank_of_its_own_job(read):
+    struck = ("job: left, target: random", "job: right, target: h2")
+    recovery = ('struck.left.recovery_time: {every: "< 1 s"}', "struck.left.steps: {equals: 30}")
+    without = (" spares: 1,", "")
+    moved = ("right: {kind: train, ranks: 2,", "right: {kind: train, ranks: 2, spares: 1,")
+    hosts = ("[h1, h2]", "[h1, h2, h0]")
+    plan = make_plan(read(struck, recovery, without, moved, hosts), rack(), seed=7)
+    (fault,) = (trial.fault for trial in plan.trials if trial.fault)
+    assert fault.rank == 1
+
+
+REFUSED = {
+    "a host of two jobs": (
+        [("steps: 30", "steps: 30, hosts: [h0, h1, h3]")],
+        "6:53: h1 is a host of job left already",
+    ),
+    "too few hosts in the lab": (
+        [("ranks: 2, spares: 1", "ranks: 4, spares: 1")],
+        "5:30: ranks and spares need 5 hosts, and lab rack has 4 left beside other jobs",
+    ),
+    "more hosts than are needed": (
+        [("hosts: 6", "hosts: 4")],
+        "3:16: jobs left and right use 5 hosts together (with spares), more than the 4 declared",
+    ),
+    "no trial would end": (
+        [("spares: 1, steps: 30", "spares: 1"), (" steps: 20,", ""), ("equals: 20", "min: '> 1'")],
+        "5:9: a trial of control would never end: job left has no fault and no last step",
+    ),
+    "faults of two jobs": (
+        [
+            (
+                "at: {step: 8}}]",
+                "at: {step: 8}}, {kind: rank-kill, job: right, target: random, at: {step: 9}}]",
+            )
+        ],
+        "7:94: faults of two jobs in one trial, left and right, cannot be injected yet",
+    ),
+    "a fault without its job": (
+        [("job: left, ", "")],
+        "7:10: faults.0: the fault names no `job`, and the experiment has several",
+    ),
+    "a check without its job": (
+        [("control.right.steps", "control.steps")],
+        "12:3: checks.control.steps: 'control' is not an arm of this experiment",
+    ),
+    "the recovery of a job that nothing strikes": (
+        [("struck.left.recovery_time", "struck.right.recovery_time")],
+        "11:3: checks.struck.right.recovery_time: no trial of struck.right has 'recovery_time'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_fit_is_refused_at_its_place_in_the_file(read, what):
+    changes, said = REFUSED[what]
+    with pytest.raises(FileError) as refused:
+        make_plan(read(*changes), rack(), seed=7)
+    assert str(refused.value).partition("e.yaml:")[2].startswith(said)
+
+
+def test_a_check_may_leave_out_the_only_arm(read):
+    alone = ("variants: {struck: {}, control: {faults: []}}\n", "")
+    checks = ("struck.left.", "left."), ("control.right.", "right.")
+    found = [(check.arm, check.metric) for check in read(alone, *checks).all_checks()]
+    assert found == [("only.left", "recovery_time"), ("only.right", "steps")]
