@@ -9,6 +9,7 @@ from typing import Any, Literal
 from testbed.control.reports import AgentLost as AgentLost
 from testbed.control.reports import CarrierLost as CarrierLost
 from testbed.control.reports import CheckpointMissed as CheckpointMissed
+from testbed.control.reports import CheckpointsFound as CheckpointsFound
 from testbed.control.reports import CheckpointWritten as CheckpointWritten
 from testbed.control.reports import CircuitsAsked as CircuitsAsked
 from testbed.control.reports import HeartbeatMissed as HeartbeatMissed
@@ -115,31 +116,17 @@ class CommandFailed:
     number: int = 0
 
 
-Observation = (
-    CarrierLost
-    | RankEnded
-    | HeartbeatMissed
-    | ValuesCorrupt
-    | CheckpointWritten
-    | CheckpointMissed
-    | AgentLost
-    | CircuitsAsked
-    | StepTimed
-    | HostAnswered
-    | HostSilent
-    | HostOff
-    | Fenced
-    | FenceFailed
-    | LinksGood
-    | RankLeft
-    | SpareReady
-    | StepDone
-    | Superseded
-    | CommandFailed
-)
+_Reported = CarrierLost | RankEnded | HeartbeatMissed | ValuesCorrupt | AgentLost | CircuitsAsked
+_Written = CheckpointWritten | CheckpointMissed | CheckpointsFound
+_Probed = HostAnswered | HostSilent | HostOff
+_Repaired = Fenced | FenceFailed | LinksGood | RankLeft | SpareReady | Superseded | CommandFailed
+Observation = _Reported | _Written | _Probed | _Repaired | StepDone | StepTimed
 
 # --- commands ------------------------------------------------------------------------------
 
+
+DISK = "disk"
+"""In place of the rank that a state is taken from: the checkpoint of the rank itself."""
 
 Means = Literal["power", "network", "process", "none"]
 """How a victim is fenced: its outlet is turned off; its circuits are disconnected; its processes
@@ -204,16 +191,28 @@ class PrepareSpare:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartRank:
+    """End what runs on a host of the job, and start a process there that can become the rank.
+
+    SpareReady follows once it waits to join; CommandFailed where it cannot be started.
+    """
+
+    rank: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """Form a new generation of ranks that continues after `committed` steps.
 
-    `restore` maps each rank that needs the state to the rank that sends it.
+    `restore` maps each rank that needs the state to the rank that sends it, or to DISK for its own
+    checkpoint.
     """
 
     generation: int
     hosts: tuple[str, ...]
     committed: int
-    restore: Mapping[int, int]
+    restore: Mapping[int, int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +249,5 @@ class GiveUp:
     reason: str
 
 
-Command = (
-    ProbeHost
-    | Decide
-    | Fence
-    | SetCircuits
-    | Leave
-    | PrepareSpare
-    | Join
-    | Checkpoint
-    | Acknowledge
-    | Tell
-    | GiveUp
-)
+_Recover = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | RestartRank | Join
+Command = _Recover | Checkpoint | Acknowledge | Tell | GiveUp

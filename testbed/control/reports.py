@@ -56,6 +56,14 @@ class CheckpointMissed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointsFound:
+    """A rank has verified its checkpoints, and could go on with the state before these steps."""
+
+    rank: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentLost:
     """The connection to a host's agent has ended."""
 

@@ -77,6 +77,8 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
             return protocol.CheckpointWritten(rank, said["step"])
         case "checkpoint-missed":
             return protocol.CheckpointMissed(rank, said["step"], said["why"])
+        case "checkpoints":
+            return protocol.CheckpointsFound(rank, tuple(said["steps"]))
         case "corrupt" | "refused":
             return protocol.ValuesCorrupt(rank, said["why"])
     return None

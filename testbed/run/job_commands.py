@@ -26,6 +26,7 @@ from testbed.run.running_job import RunningJob
 _LOOK_LIMIT = 5.0
 _CHANGE_LIMIT = 10.0
 _SPARE_LIMIT = 2.0
+_RESTART_LIMIT = 10.0
 
 
 class _Superseded(Exception):
@@ -54,6 +55,7 @@ class JobCommands:
             protocol.SetCircuits: self._set_circuits,
             protocol.Leave: self._leave,
             protocol.PrepareSpare: self._prepare_spare,
+            protocol.RestartRank: self._restart_rank,
             protocol.Join: self._join,
             protocol.Checkpoint: self._checkpoint,
             protocol.Acknowledge: self._acknowledge,
@@ -153,6 +155,25 @@ class JobCommands:
             self._job.start_process(place, Deadline.after(_SPARE_LIMIT))
         except HostError as error:
             return protocol.CommandFailed(str(error), spare=True, newcomer=place.host)
+        return None
+
+    def _restart_rank(self, command: protocol.RestartRank, sender: ActiveController) -> None:
+        job, rank, host = self._job, command.rank, command.host
+        job.processes.pop(job.places[rank], None)
+        if job.places[rank].host != host:
+            job.processes.pop(job.members.replace(rank, host), None)
+        place = job.places[rank]
+        self._in_worker(sender, lambda: self._restart(place))
+
+    def _restart(self, place: Place) -> protocol.Observation | None:
+        """Start a rank's process anew; it reports itself when it is ready."""
+        deadline = Deadline.after(_RESTART_LIMIT)
+        try:
+            self._bench.hosts[place.host].end_rank(place.slot, deadline)
+            self._job.start_process(place, deadline)
+        except (HostError, KeyError) as error:
+            reason = f"the rank on {place.host} cannot be started again: {error}"
+            return protocol.CommandFailed(reason, spare=True, newcomer=place.host)
         return None
 
     # --- circuits ---------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class RunningJob:
     collective: ChosenCollective | None = None
     """What the ranks follow to sum, where that is chosen while they run."""
     name: str = "main"
+    start_seconds: float = 0.0
+    """How long its processes took to start, all together."""
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
 
@@ -99,9 +101,11 @@ class RunningJob:
 
     def start(self, deadline: Deadline) -> None:
         """Start a process for every rank and wait until all are ready to join."""
+        began = now()
         for place in self.places:
             self.start_one(place, deadline)
         self.await_ready(self.places, deadline)
+        self.start_seconds = now() - began
 
     def start_one(self, place: Place, deadline: Deadline) -> None:
         """Start a process as `start_process` does, in a worker that can be interrupted."""
@@ -151,7 +155,7 @@ class RunningJob:
         return told
 
     def join(
-        self, generation: int, committed: int, restore: Mapping[int, int], probe: bool
+        self, generation: int, committed: int, restore: Mapping[int, int | str], probe: bool
     ) -> None:
         """Order every rank to form a generation and continue after `committed` steps."""
         self.generation = generation

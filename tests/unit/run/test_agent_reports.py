@@ -6,6 +6,7 @@ from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     CheckpointMissed,
+    CheckpointsFound,
     CheckpointWritten,
     HeartbeatMissed,
     RankEnded,
@@ -128,6 +129,7 @@ def test_every_report_becomes_an_event_of_a_known_kind():
         (of_rank(STEP | {"generation": 2}), None),
         (of_rank({"event": "checkpoint", "step": 20}), CheckpointWritten(1, 20)),
         (of_rank({"event": "checkpoint", "step": 20}, "h2"), None),
+        (of_rank({"event": "checkpoints", "steps": [9, 6]}), CheckpointsFound(1, (9, 6))),
         (
             of_rank({"event": "checkpoint-missed", "step": 20, "why": "late"}),
             CheckpointMissed(1, 20, "late"),

@@ -20,6 +20,7 @@ from testbed.control.protocol import (
     LinksGood,
     PrepareSpare,
     ProbeHost,
+    RestartRank,
     SetCircuits,
     SpareReady,
     Superseded,
@@ -173,6 +174,16 @@ def test_a_job_without_checkpoints_cannot_be_ordered_to_write_one(repair):
     repair.do(Checkpoint(7))
     hint = "write `checkpoint: {every: 20}` in its options"
     assert repair.outcome() == CommandFailed(f"job main writes no checkpoints: {hint}")
+
+
+def test_a_rank_that_cannot_be_restarted_has_its_new_place_and_fails_as_a_spare(repair, job):
+    job.processes |= {Place("h0"): RankProcess(port=1), Place("h2"): RankProcess(port=2)}
+    repair.bench.drop_host("h2")
+    repair.do(RestartRank(0, "h2"))
+    failed = repair.outcome()
+    assert (failed.spare, failed.newcomer, failed.number) == (True, "h2", 0)
+    assert "the rank on h2 cannot be started again" in failed.reason
+    assert job.hosts[0] == "h2" and not job.processes.keys() & {Place("h0"), Place("h2")}
 
 
 def test_an_exception_in_a_worker_fails_the_recovery(repair):
