@@ -63,12 +63,18 @@ class RecoveryProperties:
     newcomer: Literal["always", "host", "never"] = "always"
     """Whether a spare host takes the place of a rank that failed: always, only where its host did
     not survive, or never."""
+    restarts: bool = False
+    """Whether all ranks are started again, from their checkpoints."""
 
     def takes_spare(self, fault: FaultProperties) -> bool:
         """Tell whether a spare host takes the place of the rank that a fault hits."""
         if self.newcomer == "host" and fault.instrument != "power":
             return False
         return fault.repair == "spare" and self.newcomer != "never"
+
+    def moves_circuits(self, fault: FaultProperties) -> bool:
+        """Tell whether circuits are made after a fault: ranks restarted in place have theirs."""
+        return not self.restarts or self.takes_spare(fault) or fault.hits == "circuit"
 
 
 @dataclass(frozen=True, slots=True)

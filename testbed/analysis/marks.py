@@ -156,6 +156,12 @@ class MarkFinder:
             return None
         return Instant(undone.data.get("sent", undone.t), undone.data.get("done", undone.t))
 
+    def finished_before(self) -> list[int]:
+        """Return how many steps were finished in the generation that the fault hit, in turn."""
+        zero = self.fault()
+        hit = -1 if zero is None else self._generation(zero)
+        return [0, *(step.number + 1 for step in self._steps if step.generation <= hit)]
+
     def seen(self, kind: str) -> list[tuple[Event, Instant]]:
         """Return the events of one kind between the fault and the end of its recovery.
 

@@ -210,10 +210,12 @@ def _predictions(events: Sequence[Event]) -> dict[str, float]:
 def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) -> dict[str, float]:
     t = marks.relative()
     values = {name: t[b] - t[a] for name, (a, b) in _SPANS.items() if a in t and b in t}
-    if {"t6", "t7", "t8", "t10"} <= t.keys():
-        ready = [at.late - marks.at["t0"].early for _, at in finder.seen("rank.ready")]
-        prepared = max(t.get("t5", 0.0), t["t6"], t["t7"], *ready)
-        values |= {"waiting": prepared - t["t6"], "joining": t["t8"] - prepared}
+    ready = [at.late - marks.at["t0"].early for _, at in finder.seen("rank.ready")]
+    ready += [t[name] for name in ("t5", "t6", "t7") if name in t]
+    if {"t8", "t10"} <= t.keys() and ready:
+        prepared = max(ready)
+        since = max((t[name] for name in ("t2", "t3", "t6") if name in t), default=0.0)
+        values |= {"waiting": prepared - since, "joining": t["t8"] - prepared}
         values |= {"resuming": t["t10"] - prepared}
     if marks.response == "ridden out":
         return values | _ridden_dip(steps, marks)
@@ -295,10 +297,13 @@ def _job_values(
 
 
 def _lost_steps(finder: MarkFinder) -> int | None:
-    """Return how many steps that some rank had committed were done again."""
+    """Return how many steps that some rank had committed were done again.
+
+    Where the ranks did not leave but were ended, those count that all had finished.
+    """
     left = {event.data["committed"] for event, _ in finder.seen("rank.left")} - {None}
     agreed = [event.data["step"] for event, _ in finder.seen("state.restored")]
-    return max(left) - agreed[-1] if left and agreed else None
+    return max(left or finder.finished_before()) - agreed[-1] if agreed else None
 
 
 def _receipt(events: Sequence[Event], finder: MarkFinder) -> dict[str, Any] | None:

@@ -93,12 +93,18 @@ class Predictor:
             state_bytes=job.state_bytes,
             link=self.links.slowest,
             step=step,
-            start=self.start if standby(self.arm) == "cold" else 0.0,
+            start=self._start(job),
             hold=fault.hold or 0.0,
             recovery=recovery(self.arm, job.name),
         )
         elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}
+
+    def _start(self, job: RunningJob) -> float:
+        """Return the seconds that processes take to start in a recovery of a job."""
+        if recovery(self.arm, job.name).restarts:
+            return job.start_seconds
+        return self.start if standby(self.arm) == "cold" else 0.0
 
     def _of_metrics(
         self, fault: FaultPlan | None, job: RunningJob, step: float

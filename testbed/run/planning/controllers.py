@@ -107,6 +107,7 @@ def check_controllers(experiment: Experiment, lab: Lab, placements: Placements) 
         except ValueError as error:
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
+        _check_checkpoints(experiment, spec)
     _check_faults(experiment)
 
 
@@ -129,6 +130,17 @@ def collective_of(
     if not isinstance(job, StepJob) or job.chooses is None:
         return None
     return ChosenCollective(job.chooses, job.gradient_bytes(state_bytes), links)
+
+
+def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
+    """Refuse to restart from checkpoints where a job writes none."""
+    restarts = spec.is_policy and kind("policies", spec.kind).recovery.restarts
+    if restarts and getattr(experiment.jobs[spec.job].options, "checkpoint", None) is None:
+        raise FileError(
+            experiment.source.where(*spec.steps, "kind"),
+            f"{spec.kind} goes on from checkpoints, and job {spec.job} writes none",
+            hint=f"write `checkpoint: {{every: 20}}` in job {spec.job}",
+        )
 
 
 def _check_faults(experiment: Experiment) -> None:

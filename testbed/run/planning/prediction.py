@@ -51,8 +51,9 @@ def predict(
     The detection time is that of the loss of signal for a dark fibre, the heartbeat limit for a
     frozen process, and zero for a dead one, which the kernel reports to its agent. A spare, if the
     policy takes one (`recovery`), must also start (`start`, 0 for a warm one) while the fabric
-    changes, and receive its state. The orchestrator's own time is not predicted: it is the
-    difference to the measurement. An attenuated fibre is dark for as long as the fault holds, and
+    changes, and receive its state; where all ranks are started again, `start` is how long that
+    takes. The orchestrator's own time is not predicted: it is the difference to the measurement.
+    An attenuated fibre is dark for as long as the fault holds, and
     no mirror moves; lost data then waits for TCP to retransmit it. A freeze that ends before the
     heartbeat limit costs its duration and a step.
     """
@@ -65,12 +66,14 @@ def predict(
         return terms | {"step": step, "total": sum(terms.values()) + step}
     noticing = {"silence": heartbeat, "exit": 0.0, "light": physics.loss_of_signal}
     newcomer = recovery.takes_spare(known)
-    fabric = physics.settle + physics.link_up
+    moved = 1.0 if recovery.moves_circuits(known) else 0.0
+    settle, link_up = physics.settle * moved, physics.link_up * moved
+    fabric = settle + link_up
     terms = {
         "noticing": noticing[known.symptom],
-        "settle": physics.settle,
-        "link_up": physics.link_up,
-        "waiting_for_spare": max(0.0, start - fabric) if newcomer else 0.0,
+        "settle": settle,
+        "link_up": link_up,
+        "waiting_for_spare": max(0.0, start - fabric) if newcomer or recovery.restarts else 0.0,
         "state": link.seconds(state_bytes) if newcomer else 0.0,
         "step": step,
     }
