@@ -70,6 +70,28 @@ SHRINK = Kind(
 
 
 @dataclass(frozen=True, slots=True)
+class RestartOptions:
+    """The options of the policy `restart`."""
+
+    heartbeat: Seconds = 0.2
+    """How long a rank may be silent before it counts as frozen."""
+    probe: Seconds = 0.01
+    """How long a host whose circuits went dark may take to answer, beyond what it usually takes."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a heartbeat limit that no healthy rank could meet."""
+        check_heartbeat(self.heartbeat)
+
+
+RESTART = Kind(
+    "all ranks end and start again from the newest checkpoint, on a spare where a host failed",
+    "testbed.control.restart:Restart",
+    options=RestartOptions,
+    recovery=RecoveryProperties(newcomer="host", restarts=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class RotateSlot:
     """A time slot of `rotate`: which ranks are joined in it, and how long it lasts."""
 

@@ -145,3 +145,11 @@ def test_no_circuit_is_disconnected_while_another_controller_moves_circuits(desk
     for left in (VARIANTS, CHECKS):
         desk.change("experiment", left, "")
     assert "rotate moves circuits while dark-circuit disconnects one of them" in desk.refusal()
+
+
+def test_a_restart_of_a_job_that_writes_no_checkpoints_is_refused(desk):
+    desk.change("experiment", "policy: {kind: splice}", "policy: {kind: restart}")
+    desk.change("experiment", "{policy.standby: warm}", "{policy.probe: 10 ms}")
+    desk.change("experiment", "{policy.standby: cold}", "{policy.probe: 20 ms}")
+    words = "restart goes on from checkpoints, and job main writes none"
+    assert words in desk.refusal()
