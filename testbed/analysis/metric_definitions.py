@@ -102,6 +102,8 @@ METRICS: dict[str, MetricDefinition] = {
     "slowdown": _Metric("1", "lower", "iteration over one whose circuits take no time"),
     "rail_changes": _Metric("1", "lower", "changes of circuits of a rail in an iteration"),
     "smallest_window": _Metric("s", "higher", "the least time that a change could take unnoticed"),
+    "power_ratio": _Metric("1", "higher", "power of packet switches over circuit switches"),
+    "cost_ratio": _Metric("1", "higher", "cost of packet switches over circuit switches"),
     "steps": _Metric("1", "neither", "steps finished when the trial ended"),
     "loss": _Metric("1", "neither", "training loss of the last step"),
     "digest": _Metric("", "neither", "SHA-256 of model, optimiser, step and data position"),

@@ -62,6 +62,39 @@ class RailsModelOptions:
         yield from ("rail_changes", "smallest_window")
 
 
+@dataclass(frozen=True, slots=True)
+class RailsCostOptions:
+    """Power and cost of rails on circuit switches beside packet switches, of ports as listed."""
+
+    gpus: int
+    gpus_per_server: int = 8
+    transceiver_power: float = 10.0
+    """Watts, as the other two."""
+    packet_port_power: float = 2524 / 64
+    circuit_port_power: float = 75 / 192
+    transceiver_cost: float = 219.0
+    """US dollars, as the other two."""
+    packet_port_cost: float = 37299 / 64
+    circuit_port_cost: float = 520.0
+
+    def __post_init__(self) -> None:
+        """Refuse servers that are not full, and too few of them for two tiers of switches."""
+        check_counts(self, "gpus_per_server")
+        if self.gpus % self.gpus_per_server:
+            raise ValueError(f"{self.gpus} GPUs do not fill servers of {self.gpus_per_server}")
+        check_counts(self, "gpus", least=4 * self.gpus_per_server)
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics that the model computes."""
+        yield from ("power_ratio", "cost_ratio")
+
+
+RAILS_COST = Kind(
+    "power and cost of rails on circuit switches beside packet switches; nothing is run",
+    "testbed.jobs.rails_model:RailsCost",
+    options=RailsCostOptions,
+    role="model",
+)
 RAILS_MODEL = Kind(
     "hybrid-parallel training on rails of circuit switches, by a replay; nothing is run",
     "testbed.jobs.rails_model:RailsModel",

@@ -1,10 +1,11 @@
-"""The job `rails-model`: compute an iteration of hybrid-parallel training on rails, by a replay."""
+"""The jobs `rails-model` and `rails-cost`: an iteration of training on rails, and their price."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.jobs.rails_descriptors import RailsModelOptions
+from testbed.jobs.rails_descriptors import RailsCostOptions, RailsModelOptions
+from testbed.rails.cost import Prices, totals
 from testbed.rails.hybrid import Hybrid, hybrid, ring_all_reduce
 from testbed.rails.profile import ControlCost
 from testbed.rails.rail_replay import Rails
@@ -45,3 +46,21 @@ class RailsModel:
             "rail_changes": len(found.changes),
             **({"smallest_window": min(windows.values())} if windows else {}),
         }
+
+
+class RailsCost:
+    """Packet switches over circuit switches, in watts and in US dollars."""
+
+    def __init__(self, options: RailsCostOptions) -> None:
+        self._options = options
+
+    def values(self) -> Mapping[str, float]:
+        """Return the ratios."""
+        own = self._options
+        watts = Prices(own.transceiver_power, own.packet_port_power, own.circuit_port_power)
+        dollars = Prices(own.transceiver_cost, own.packet_port_cost, own.circuit_port_cost)
+        found = {}
+        for name, prices in (("power_ratio", watts), ("cost_ratio", dollars)):
+            packet, circuit = totals(own.gpus // own.gpus_per_server, own.gpus_per_server, prices)
+            found[name] = packet / circuit
+        return found

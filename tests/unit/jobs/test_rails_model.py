@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.jobs.rails_descriptors import RailsModelOptions
-from testbed.jobs.rails_model import RailsModel
+from testbed.jobs.rails_descriptors import RailsCostOptions, RailsModelOptions
+from testbed.jobs.rails_model import RailsCost, RailsModel
 from testbed.schema import load_experiment
 
 ROOT = Path(__file__).parents[3]
@@ -56,3 +56,27 @@ def test_the_shipped_signature_is_exact_to_a_microsecond():
         },
         abs=1e-6,
     )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "power", "cost"),
+    [
+        (1024, 23.586, 3.3209),
+        (2048, 23.855, 3.3582),
+        (4096, 24.051, 3.3854),
+        (8192, 23.855, 3.3582),
+    ],
+)
+def test_power_and_cost_are_those_of_the_authors_analysis(gpus, power, cost):
+    found = RailsCost(RailsCostOptions(gpus)).values()
+    assert found == pytest.approx({"power_ratio": power, "cost_ratio": cost}, rel=1e-4)
+    assert {*found} == {*RailsCostOptions(gpus).measures()}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [(1025, "1025 GPUs do not fill servers of 8"), (8, "gpus must be at least 32, not 8")],
+)
+def test_servers_that_are_not_full_or_too_few_are_refused(gpus, text):
+    with pytest.raises(ValueError, match=text):
+        RailsCostOptions(gpus)
