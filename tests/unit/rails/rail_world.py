@@ -61,6 +61,21 @@ class RailModel:
         state = Requests(RailState(joined=joined))
         return World((0,) * ranks, ("computes",) * ranks, state)
 
+    def reach(self, state, rank, stage):
+        return self.requests.reach(state, 0.0, rank, stage)
+
+    def leave(self, state, rank, following):
+        return self.requests.leave(state, 0.0, rank, following)
+
+    def ended(self, state, move):
+        return self.requests.moved(state, 0.0, move.number)
+
+    def wake_at(self, state):
+        return self.requests.wake_at(state)
+
+    def wake(self, state, due):
+        return self.requests.wake(state, due)
+
     def moves(self, world):
         for rank, (at, doing) in enumerate(zip(world.at, world.doing, strict=True)):
             if at < len(self.stages[rank]) and doing == "computes":
@@ -69,9 +84,9 @@ class RailModel:
                 yield f"rank {rank} leaves {self.stages[rank][at]}", self._left(world, rank)
         for move in world.moves:
             yield f"change for {move.stage} ends", self._ended(world, move)
-        due = self.requests.wake_at(world.state)
+        due = self.wake_at(world.state)
         if due is not None:
-            yield "timer", self._done(world, self.requests.wake(world.state, due))
+            yield "timer", self._done(world, self.wake(world.state, due))
 
     def wrong(self, world):
         if world.wrong:
@@ -85,7 +100,7 @@ class RailModel:
         stage = self.stages[rank][world.at[rank]]
         doing = "sends" if stage in world.answered else "waits"
         world = replace(world, doing=_with(world.doing, rank, doing))
-        return self._done(world, self.requests.reach(world.state, 0.0, rank, stage))
+        return self._done(world, self.reach(world.state, rank, stage))
 
     def _left(self, world, rank):
         at = world.at[rank] + 1
@@ -93,7 +108,7 @@ class RailModel:
         world = replace(
             world, at=_with(world.at, rank, at), doing=_with(world.doing, rank, "computes")
         )
-        return self._done(world, self.requests.leave(world.state, 0.0, rank, following))
+        return self._done(world, self.leave(world.state, rank, following))
 
     def _ended(self, world, move):
         taken = {end for circuit in world.lit for end in circuit.ends}
@@ -102,7 +117,7 @@ class RailModel:
             wrong = f"unsafe: {move.stage} adds a circuit at a port that is in use"
         moves = tuple(each for each in world.moves if each != move)
         world = replace(world, moves=moves, lit=world.lit | move.add, wrong=wrong)
-        return self._done(world, self.requests.moved(world.state, 0.0, move.number))
+        return self._done(world, self.ended(world.state, move))
 
     def _done(self, world, outcome):
         """Carry out what follows: removals at once, additions when the change ends."""

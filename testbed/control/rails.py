@@ -1,0 +1,296 @@
+"""The controller of rails: re-point the circuits of each rail between the stages of an iteration.
+
+Ranks join their groups; say when they have left a stage, and which comes next; and when they have
+reached one. The circuits of a stage are requested then or earlier, as the mode says
+(`testbed.rails.requests`), made when all its ranks are ready and nothing is on the circuits that
+must go (`testbed.rails.rail`), and its ranks are told. Rails do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from testbed.control import protocol
+from testbed.control.controller import (
+    Command,
+    CommandJob,
+    Fail,
+    JobView,
+    MembershipChanged,
+    Observation,
+    OwnCommand,
+    OwnObservation,
+    Scope,
+    TimerExpired,
+    View,
+)
+from testbed.fabric.circuits import HostPort, Matching
+from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
+from testbed.rails.requests import Mode, Outcome, RailRequests, Requests
+from testbed.rails.stage import Stage
+
+ATTEMPTS = 3
+"""How often a change is commanded before the controller fails."""
+
+LIMIT = 10.0
+"""Seconds that a rank waits for its circuits at most, as in Opus (arXiv 2602.12521)."""
+
+
+# --- what ranks say, and what comes of commands ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJoined(OwnObservation):
+    """A rank of a job is ready to take part in a group."""
+
+    job: str
+    rank: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageLeft(OwnObservation):
+    """A rank has ended its traffic in a stage; `following` is the next, where it knows one."""
+
+    job: str
+    rank: int
+    following: Stage | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageReached(OwnObservation):
+    """A rank has come to a stage, and waits where its circuits are not lit."""
+
+    job: str
+    rank: int
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class RailMoved(OwnObservation):
+    """A change of a rail was made and read back."""
+
+    rail: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RailRefused(OwnObservation):
+    """A change of a rail failed; what it adds is not lit."""
+
+    rail: str
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRail(OwnCommand):
+    """Remove circuits of a rail, then add others; the outcome is RailMoved or RailRefused.
+
+    What changes of one rail remove is gone in the order of the commands; what they add takes its
+    time side by side.
+    """
+
+    rail: str
+    move: Move
+
+
+# --- the controller ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The rails of a job: requests, changes, and since when ranks wait; immutable."""
+
+    rules: Mapping[str, RailRequests]
+    """By rail; made anew when the ranks have other ports."""
+    rails: Mapping[str, Requests]
+    groups: Mapping[str, str]
+    """The rail of each group."""
+    waiting: Mapping[Stage, float] = field(default_factory=dict)
+    """Since when a rank waits for a stage that is not answered."""
+    moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
+    attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    has_failed: bool = False
+
+
+Step = tuple[State, tuple[Command, ...]]
+
+
+class Rails:
+    """The controller of the rails of one job; see the module.
+
+    A rail is all ranks with one local index, as the job's hosts have them in rank order. Groups
+    whose ranks are all on one rail are joined by circuits; all others need none.
+    """
+
+    def __init__(
+        self, job: str, groups: Mapping[str, Sequence[int]], mode: Mode, limit: float = LIMIT
+    ) -> None:
+        self._job = job
+        self._groups = {name: tuple(ranks) for name, ranks in groups.items()}
+        self._mode = mode
+        self._limit = limit
+        self.scopes = (Scope("circuits", job),)
+
+    def begin(self, view: View) -> State:
+        """Return the state before any rank has joined; ValueError for groups of other ranks."""
+        job = view.jobs[self._job]
+        return self._begun(job.hosts, job.ports, view.circuits)
+
+    def _begun(
+        self, hosts: Sequence[str], ports: tuple[tuple[HostPort, ...], ...], lit: Matching
+    ) -> State:
+        local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
+        on: dict[str, dict[str, tuple[int, ...]]] = {}
+        rail_of = {}
+        for name, ranks in self._groups.items():
+            if missing := sorted({*ranks} - {*range(len(hosts))}):
+                raise ValueError(f"group {name} has rank {missing[0]}, which the job has not")
+            rails = {local[rank] for rank in ranks}
+            if len(ranks) > 1 and len(rails) == 1:
+                rail_of[name] = f"rail{min(rails)}"
+                on.setdefault(rail_of[name], {})[name] = ranks
+        rules, states = {}, {}
+        for rail, groups in on.items():
+            own = tuple(at if f"rail{local[n]}" == rail else () for n, at in enumerate(ports))
+            known = {port for at in own for port in at}
+            rules[rail] = RailRequests(Rail(own, groups), self._mode)
+            here = frozenset(circuit for circuit in lit if known.issuperset(circuit.ends))
+            states[rail] = Requests(RailState(lit=here))
+        return State(rules, states, rail_of)
+
+    def wake_at(self, state: State) -> float | None:
+        """Return when a stage that is held back is due, or a rank has waited for too long."""
+        if state.has_failed:
+            return None
+        due = [state.rules[rail].wake_at(own) for rail, own in state.rails.items()]
+        times = [at for at in due if at is not None]
+        times += [since + self._limit for since in state.waiting.values()]
+        return min(times, default=None)
+
+    def step(self, state: State, now: float, observation: Observation) -> Step:
+        """Return the next state, with changes to make, ranks to tell, or why it cannot go on."""
+        if state.has_failed:
+            return state, ()
+        try:
+            return self._stepped(state, now, observation)
+        except WrongRequest as error:
+            return _failed(state, str(error))
+
+    def _stepped(self, state: State, now: float, observation: Observation) -> Step:
+        match observation:
+            case GroupJoined(job, rank, group) if job == self._job:
+                return self._joined(state, rank, group), ()
+            case StageLeft(job, rank, following) if job == self._job:
+                return self._left(state, now, rank, following)
+            case StageReached(job, rank, stage) if job == self._job:
+                return self._reached(state, now, rank, stage)
+            case RailMoved(rail, number) if (rail, number) in state.moves:
+                outcome = state.rules[rail].moved(state.rails[rail], now, number)
+                moves = {key: move for key, move in state.moves.items() if key != (rail, number)}
+                return self._done(replace(state, moves=moves), now, rail, outcome)
+            case RailRefused(rail, number, reason) if (rail, number) in state.moves:
+                return _refused(state, rail, number, reason)
+            case MembershipChanged(job, view) if job == self._job:
+                return self._replaced(state, view), ()
+            case TimerExpired():
+                return self._woken(state, now)
+        return state, ()
+
+    def _replaced(self, state: State, view: JobView) -> State:
+        """Begin anew with other ranks, which join anew; changes under way will have been made."""
+        lit = {circuit for own in state.rails.values() for circuit in own.rail.lit}
+        lit |= {circuit for move in state.moves.values() for circuit in move.add}
+        begun = self._begun(view.hosts, view.ports, frozenset(lit))
+        rails = {
+            name: replace(own, rail=replace(own.rail, commanded=before.rail.commanded))
+            for name, own in begun.rails.items()
+            if (before := state.rails.get(name)) is not None
+        }
+        return replace(begun, rails={**begun.rails, **rails})
+
+    def _joined(self, state: State, rank: int, group: str) -> State:
+        rail = state.groups.get(group)
+        if rail is None:
+            return state  # it needs no circuits
+        own = state.rails[rail]
+        joined, _ = state.rules[rail].rail.join(own.rail, rank, group)
+        return replace(state, rails={**state.rails, rail: replace(own, rail=joined)})
+
+    def _left(self, state: State, now: float, rank: int, following: Stage | None) -> Step:
+        """Have a rank leave what it uses; a rank that uses nothing has left it already."""
+        rail = next(
+            (name for name, own in state.rails.items() if rank in own.rail.using),
+            None if following is None else state.groups.get(following.group),
+        )
+        if rail is None:
+            return state, ()
+        outcome = state.rules[rail].leave(state.rails[rail], now, rank, following)
+        return self._done(state, now, rail, outcome)
+
+    def _reached(self, state: State, now: float, rank: int, stage: Stage) -> Step:
+        rail = state.groups.get(stage.group)
+        if rail is None:
+            return state, (self._told(stage, (rank,)),)
+        own = state.rails[rail].rail
+        if own.using.get(rank) != stage or any(m.stage == stage for m in own.moves.values()):
+            since = {**state.waiting, stage: state.waiting.get(stage, now)}
+            state = replace(state, waiting=since)
+        outcome = state.rules[rail].reach(state.rails[rail], now, rank, stage)
+        return self._done(state, now, rail, outcome)
+
+    def _woken(self, state: State, now: float) -> Step:
+        commands: tuple[Command, ...] = ()
+        for rail, rules in state.rules.items():
+            state, more = self._done(state, now, rail, rules.wake(state.rails[rail], now))
+            commands += more
+        for stage, since in state.waiting.items():
+            if now >= since + self._limit:
+                return _failed(state, self._why_late(state, stage))
+        return state, commands
+
+    def _why_late(self, state: State, stage: Stage) -> str:
+        rail = state.groups[stage.group]
+        own = state.rails[rail]
+        took = f"ranks have waited {self._limit:g} s for the circuits of {stage}"
+        if any(move.stage == stage for move in own.rail.moves.values()):
+            return f"{took}: the switch has not made them"
+        late = " and ".join(map(str, state.rules[rail].rail.late(own.rail, stage)))
+        return f"{took}, and rank {late} has not asked for them or not left the stage before"
+
+    def _done(self, state: State, now: float, rail: str, outcome: Outcome) -> Step:
+        """Return the state after something happened on a rail, and commands for its effects."""
+        own, effects = outcome
+        state = replace(state, rails={**state.rails, rail: own})
+        commands: list[Command] = []
+        for effect in effects:
+            state, command = self._commanded(state, rail, effect)
+            commands.append(command)
+        return state, tuple(commands)
+
+    def _commanded(self, state: State, rail: str, effect: Effect) -> tuple[State, Command]:
+        if isinstance(effect, Move):
+            moves = {**state.moves, (rail, effect.number): effect}
+            return replace(state, moves=moves), MoveRail(rail, effect)
+        waiting = {stage: at for stage, at in state.waiting.items() if stage != effect.stage}
+        return replace(state, waiting=waiting), self._told(effect.stage, effect.stage.ranks)
+
+    def _told(self, stage: Stage, ranks: tuple[int, ...]) -> CommandJob:
+        message = {"do": "lit", "group": stage.group, "number": stage.number}
+        return CommandJob(self._job, protocol.Tell(ranks, message))
+
+
+def _refused(state: State, rail: str, number: int, reason: str) -> Step:
+    """Command a change once more, or give up."""
+    move, tried = state.moves[rail, number], state.attempts.get((rail, number), 1)
+    if tried == ATTEMPTS:
+        text = f"{ATTEMPTS} attempts to make the circuits of {move.stage} on {rail} failed"
+        return _failed(state, f"{text}: {reason}")
+    attempts = {**state.attempts, (rail, number): tried + 1}
+    return replace(state, attempts=attempts), (MoveRail(rail, move),)
+
+
+def _failed(state: State, reason: str) -> Step:
+    return replace(state, has_failed=True, waiting={}), (Fail(reason),)

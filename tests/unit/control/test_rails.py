@@ -1,0 +1,262 @@
+"""The controller of rails: all orders of what ranks and the switch do, deadlines, failures."""
+
+from dataclasses import replace
+
+import pytest
+
+from testbed.control import protocol
+from testbed.control.controller import (
+    CommandJob,
+    Fail,
+    JobView,
+    MembershipChanged,
+    Scope,
+    TimerExpired,
+    View,
+)
+from testbed.control.rails import (
+    GroupJoined,
+    MoveRail,
+    RailMoved,
+    RailRefused,
+    Rails,
+    StageLeft,
+    StageReached,
+)
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.rails.rail import Answer
+from testbed.rails.stage import Stage
+from tests.unit.control.model_checker import explore
+from tests.unit.rails.rail_world import MESH, RailModel, World, stages_for
+
+HOSTS = ("h0", "h0", "h1", "h1", "h2", "h2", "h3", "h3")
+"""Two ranks a host: rail0 has ranks 0, 2, 4 and 6, rail1 the others."""
+
+GROUPS = {
+    "dp0": (0, 2),
+    "dp1": (1, 3),
+    "pp0": (0, 4),
+    "pp1": (1, 5),
+    "tp0": (0, 1),
+    "all": range(8),
+}
+
+
+def view(hosts=HOSTS):
+    seen = {}
+    ports = []
+    for host in hosts:
+        local = seen[host] = seen.get(host, -1) + 1
+        ports.append((HostPort(host, f"p{2 * local}"), HostPort(host, f"p{2 * local + 1}")))
+    return View(0.0, {"main": JobView(hosts, tuple(ports))})
+
+
+def two_rails(mode="on-demand", groups=GROUPS):
+    """Return the controller and its state once all ranks have joined their groups."""
+    controller = Rails("main", groups, mode)
+    state = controller.begin(view())
+    for name, ranks in groups.items():
+        for rank in ranks:
+            state, commands = controller.step(state, 0.0, GroupJoined("main", rank, name))
+            assert commands == ()
+    return controller, state
+
+
+def reach(controller, state, name, number=0, now=0.0, ranks=None):
+    """Have the ranks of a group reach a stage; return the state and all that was commanded."""
+    stage, commands = Stage(name, number, tuple(GROUPS[name])), ()
+    for rank in stage.ranks if ranks is None else ranks:
+        state, more = controller.step(state, now, StageReached("main", rank, stage))
+        commands += more
+    return state, commands
+
+
+def told(ranks, group, number=0):
+    message = {"do": "lit", "group": group, "number": number}
+    return CommandJob("main", protocol.Tell(ranks, message))
+
+
+def test_circuits_of_a_stage_are_made_and_its_ranks_are_told():
+    controller, state = two_rails()
+    state, (move,) = reach(controller, state, "dp0")
+    assert isinstance(move, MoveRail)
+    assert (move.rail, move.move.remove) == ("rail0", frozenset())
+    ends = (Circuit.parse("h0.p0", "h1.p0"), Circuit.parse("h0.p1", "h1.p1"))
+    assert {frozenset(c.hosts) for c in move.move.add} == {c.hosts for c in ends}
+    state, commands = controller.step(state, 0.1, RailMoved("rail0", 0))
+    assert commands == (told((0, 2), "dp0"),)
+
+
+def test_a_stage_whose_circuits_are_lit_is_answered_at_once():
+    controller, state = two_rails()
+    state, _ = reach(controller, state, "dp0")
+    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    for rank in (0, 2):
+        state, _ = controller.step(state, 0.2, StageLeft("main", rank, None))
+    state, commands = reach(controller, state, "dp0", 1)
+    assert commands == (told((0, 2), "dp0", 1),)
+
+
+def test_rails_do_not_wait_for_each_other():
+    controller, state = two_rails()
+    state, first = reach(controller, state, "dp0")
+    state, second = reach(controller, state, "dp1")
+    assert [command.rail for command in (*first, *second)] == ["rail0", "rail1"]
+    state, commands = controller.step(state, 0.1, RailMoved("rail1", 0))
+    assert commands == (told((1, 3), "dp1"),)
+
+
+@pytest.mark.parametrize("name", ["tp0", "all"])
+def test_a_group_that_is_not_on_one_rail_needs_no_circuits(name):
+    controller, state = two_rails()
+    ranks = tuple(GROUPS[name])
+    _, commands = reach(controller, state, name)
+    assert commands == tuple(told((rank,), name) for rank in ranks)
+
+
+def test_provisioned_circuits_are_requested_as_ranks_leave_the_stage_before():
+    controller, state = two_rails("provisioned")
+    state, _ = reach(controller, state, "dp0")
+    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    following = Stage("pp0", 0, (0, 4))
+    state, commands = controller.step(state, 0.2, StageLeft("main", 2, None))
+    assert commands == ()
+    state, commands = controller.step(state, 0.2, StageLeft("main", 4, following))
+    assert commands == ()
+    state, (move,) = controller.step(state, 0.3, StageLeft("main", 0, following))
+    assert move.move.stage == following
+    state, commands = controller.step(state, 0.4, RailMoved("rail0", 1))
+    assert commands == (told((0, 4), "pp0"),)
+    assert controller.wake_at(state) is None
+
+
+def test_a_rank_that_never_asks_is_named_after_the_limit():
+    controller, state = two_rails()
+    state, _ = reach(controller, state, "dp0", now=5.0, ranks=[0])
+    assert controller.wake_at(state) == 15.0
+    state, commands = controller.step(state, 15.0, TimerExpired())
+    text = (
+        "ranks have waited 10 s for the circuits of dp0 0, and rank 2 has not asked for them or "
+        "not left the stage before"
+    )
+    assert commands == (Fail(text),)
+    assert controller.wake_at(state) is None
+    assert controller.step(state, 16.0, TimerExpired())[1] == ()
+
+
+def test_a_switch_that_never_answers_is_named_after_the_limit():
+    controller, state = two_rails()
+    state, _ = reach(controller, state, "dp0", now=5.0)
+    _, commands = controller.step(state, 15.0, TimerExpired())
+    text = "ranks have waited 10 s for the circuits of dp0 0: the switch has not made them"
+    assert commands == (Fail(text),)
+
+
+def test_a_change_that_is_refused_is_commanded_again_and_then_given_up():
+    controller, state = two_rails()
+    state, (move,) = reach(controller, state, "dp0")
+    for _ in range(2):
+        state, commands = controller.step(state, 0.1, RailRefused("rail0", 0, "busy"))
+        assert commands == (move,)
+    _, commands = controller.step(state, 0.1, RailRefused("rail0", 0, "busy"))
+    text = "3 attempts to make the circuits of dp0 0 on rail0 failed: busy"
+    assert commands == (Fail(text),)
+
+
+def test_a_wrong_request_ends_the_run_with_the_rank_named():
+    controller, state = two_rails()
+    wrong = StageReached("main", 4, Stage("dp0", 0, (0, 2)))
+    _, commands = controller.step(state, 0.0, wrong)
+    assert commands == (Fail("rank 4 asks for dp0 0, in which it has no part"),)
+
+
+def test_observations_of_other_jobs_and_of_old_changes_change_nothing():
+    controller, state = two_rails()
+    for other in (GroupJoined("b", 0, "dp0"), RailMoved("rail0", 7), StageLeft("b", 0, None)):
+        assert controller.step(state, 0.0, other) == (state, ())
+
+
+def test_ranks_on_other_hosts_begin_anew_and_old_circuits_make_room():
+    controller, state = two_rails()
+    state, _ = reach(controller, state, "dp0")
+    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    hosts = ("h0", "h0", "h9", "h9", *HOSTS[4:])
+    state, commands = controller.step(
+        state, 0.2, MembershipChanged("main", view(hosts).jobs["main"])
+    )
+    assert commands == ()
+    for rank in (0, 2):
+        state, _ = controller.step(state, 0.3, GroupJoined("main", rank, "dp0"))
+    state, (again,) = reach(controller, state, "dp0")
+    assert again.move.number == 1
+    assert {c.hosts for c in again.move.add} == {frozenset({"h0", "h9"})}
+
+
+def test_a_group_of_ranks_that_the_job_lacks_is_refused():
+    with pytest.raises(ValueError, match="group dp has rank 8, which the job has not"):
+        Rails("main", {"dp": (0, 8)}, "on-demand").begin(view())
+
+
+def test_it_acts_on_the_circuits_of_its_job():
+    assert Rails("main", GROUPS, "learned").scopes == (Scope("circuits", "main"),)
+
+
+class ControllerModel(RailModel):
+    """The controller with its ranks and a switch that refuses one change, at any time."""
+
+    def __init__(self, stages, mode):
+        self.stages = stages
+        self.controller = Rails("main", MESH, mode)
+        state = self.controller.begin(view(("h0", "h1", "h2", "h3")))
+        self.rail = next(iter(state.rules.values())).rail
+
+    def start(self):
+        state = self.controller.begin(view(("h0", "h1", "h2", "h3")))
+        for name, ranks in MESH.items():
+            for rank in ranks:
+                state, _ = self.controller.step(state, 0.0, GroupJoined("main", rank, name))
+        return World((0,) * 4, ("computes",) * 4, state)
+
+    def moves(self, world):
+        yield from super().moves(world)
+        if not any(world.state.attempts.values()):
+            for move in world.moves:
+                left = replace(world, moves=tuple(m for m in world.moves if m != move))
+                refused = RailRefused("rail0", move.number, "busy")
+                yield "the switch refuses", self._done(left, self._effects(world.state, refused))
+
+    def reach(self, state, rank, stage):
+        return self._effects(state, StageReached("main", rank, stage))
+
+    def leave(self, state, rank, following):
+        return self._effects(state, StageLeft("main", rank, following))
+
+    def ended(self, state, move):
+        return self._effects(state, RailMoved("rail0", move.number))
+
+    def wake_at(self, state):
+        return None  # nothing is late here
+
+    def _effects(self, state, observation):
+        state, commands = self.controller.step(state, 0.0, observation)
+        return state, [self._effect(command) for command in commands]
+
+    def _effect(self, command):
+        if isinstance(command, MoveRail):
+            return command.move
+        message = command.what.message
+        of = next(
+            stage
+            for own in self.stages
+            for stage in own
+            if (stage.group, stage.number) == (message["group"], message["number"])
+        )
+        return Answer(of, True)
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned"])
+def test_no_order_of_ranks_and_refusals_is_unsafe_or_ends_in_a_deadlock(mode):
+    model = ControllerModel(stages_for(["dp", "pp"]), mode)
+    found = explore(model.start(), model.moves, model.wrong, 40)
+    assert not found.wrong, found.trace
+    assert found.states > 200
