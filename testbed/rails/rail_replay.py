@@ -26,6 +26,10 @@ class Rails:
     """The switch of a rail makes one change after the other."""
 
 
+Left = tuple[int, Stage]
+"""A rank, and a stage that it has left."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of circuits in a replay, with the window in which it could be hidden."""
@@ -39,6 +43,8 @@ class Change:
     """When the last rank of the stage had reached it."""
     commanded: float
     answered: float
+    after: frozenset[Left] = frozenset()
+    """The stages that ranks had to leave before."""
 
     @property
     def window(self) -> float:
@@ -70,12 +76,12 @@ class RailReplay:
         self._free = 0.0
         """When the switch has made all changes that it was commanded."""
         self._wakes: float | None = None
-        self._left: dict[int, float] = {}
+        self._left: dict[int, tuple[float, Left]] = {}
         """When each rank left its last stage; `_freed`, when a rank last did one at each port."""
-        self._freed: dict[HostPort, float] = {}
+        self._freed: dict[HostPort, tuple[float, Left]] = {}
         self._reached: dict[Stage, tuple[float, int]] = {}
-        self._moves: list[tuple[Move, float, float, float]] = []
-        """Each change: when the last rank had left, its command, its answer."""
+        self._moves: list[tuple[Move, list[tuple[float, Left]], float, float]] = []
+        """Each change: what ranks had left before and when, its command, its answer."""
 
     def reach(self, now: float, rank: int, stage: Stage, iteration: int) -> None:
         """Have a rank reach a stage."""
@@ -85,16 +91,20 @@ class RailReplay:
     def leave(self, now: float, rank: int, following: Stage | None) -> None:
         """Have a rank leave its stage for the following one."""
         stage = self._state.rail.using[rank]
-        self._left[rank] = now
+        self._left[rank] = now, (rank, stage)
         for end in self._requests.rail.ends(stage, rank):
-            self._freed[end] = now
+            self._freed[end] = now, (rank, stage)
         self._do(now, self._requests.leave(self._state, now, rank, following))
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes whose stage was reached, in the order of their commands."""
         for move, left, commanded, answered in self._moves:
             reached, iteration = self._reached[move.stage]
-            yield Change(move.stage, self._name, iteration, left, reached, commanded, answered)
+            last = max((at for at, _ in left), default=0.0)
+            after = frozenset(what for _, what in left)
+            yield Change(
+                move.stage, self._name, iteration, last, reached, commanded, answered, after
+            )
 
     def _do(self, now: float, outcome: Outcome) -> None:
         self._state, effects = outcome
@@ -113,7 +123,7 @@ class RailReplay:
         begin = max(now, self._free) if self._rails.one_at_a_time else now
         self._free = begin + self._rails.delay
         answered = self._free + self._control.change
-        self._moves.append((effect, self._last_left(effect), now, answered))
+        self._moves.append((effect, self._all_left(effect), now, answered))
         self._at(answered, partial(self._moved, effect.number))
 
     def _moved(self, number: int, now: float) -> None:
@@ -122,8 +132,9 @@ class RailReplay:
     def _wake(self, now: float) -> None:
         self._do(now, self._requests.wake(self._state, now))
 
-    def _last_left(self, move: Move) -> float:
+    def _all_left(self, move: Move) -> list[tuple[float, Left]]:
+        """Return what the ranks of a change had to leave, and those whose circuits it removes."""
         ends = (end for circuit in move.remove for end in circuit.ends)
-        ranks = (self._left.get(rank, 0.0) for rank in move.stage.ranks)
-        circuits = (self._freed.get(end, 0.0) for end in ends)
-        return max((*ranks, *circuits), default=0.0)
+        ranks = (self._left.get(rank) for rank in move.stage.ranks)
+        circuits = (self._freed.get(end) for end in ends)
+        return [one for one in (*ranks, *circuits) if one is not None]

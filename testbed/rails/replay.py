@@ -18,13 +18,13 @@ from itertools import count
 from testbed.fabric.circuits import HostPort
 from testbed.rails.rail import Rail, RailState
 from testbed.rails.rail_replay import Change, RailReplay, Rails
-from testbed.rails.requests import RailRequests, Requests
+from testbed.rails.requests import TRIED, RailRequests, Requests
 from testbed.rails.stage import Stage
 from testbed.rails.tasks import Program, Task, programs
 from testbed.rails.workload import Instance, Part, Workload, waited_for
 
-REPEATS = 3
-"""How often the iterations are run; `learned` knows its windows from the second time on."""
+REPEATS = {"on-demand": 3, "provisioned": 3, "learned": 2 * TRIED + 2}
+"""How often the iterations are run; `learned` has to find out first what is quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,13 @@ class Replayed:
     """Of all repetitions."""
     took: float
     """Seconds of all repetitions."""
+    earlier: tuple[Change, ...] = ()
+    """The changes of the repetitions before the last."""
 
 
-def replay(workload: Workload, rails: Rails, repeats: int = REPEATS) -> Replayed:
+def replay(workload: Workload, rails: Rails, repeats: int | None = None) -> Replayed:
     """Return the course of a workload's iterations on rails."""
-    return _Replay(workload, rails, repeats).run()
+    return _Replay(workload, rails, repeats or REPEATS[rails.mode]).run()
 
 
 @dataclass(slots=True)
@@ -135,14 +137,11 @@ class _Replay:
         each = len(self._workload.iterations)
         last = each * (self._repeats - 1)
         took = max(self._ends.values(), default=0.0)
-        changes = [
-            change
-            for rail in self._by_rail.values()
-            for change in rail.changes()
-            if change.iteration >= last
-        ]
+        changes = [change for rail in self._by_rail.values() for change in rail.changes()]
+        of_last = tuple(change for change in changes if change.iteration >= last)
+        earlier = tuple(change for change in changes if change.iteration < last)
         before = self._ends[last - 1] if last else 0.0
-        return Replayed((took - before) / each, tuple(changes), tuple(self._ran), took)
+        return Replayed((took - before) / each, of_last, tuple(self._ran), took, earlier)
 
     def _at(self, when: float, act: Callable[[float], None]) -> None:
         heapq.heappush(self._queue, (when, next(self._order), act))

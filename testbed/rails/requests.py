@@ -6,7 +6,8 @@ whatever it knows of the circuits. `on-demand` counts it as ready when it has re
 it leaves, but holds the request back until the change takes as long as is left of the window: what
 is asked for too early keeps a switch, which takes one change at a time, from what is needed now.
 The window is the time from when the last rank has left for a stage until the last has reached it;
-`learned` has it from the last iterations, and asks on demand until it has.
+`learned` has it from the last iterations. It asks on demand in the first ones, early in as many
+more, and from then on as was quicker.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ REMEMBERED = 5
 
 MARGIN = 1.1
 """How much longer than the longest of the last changes the next may take, in `learned`."""
+
+TRIED = 3
+"""Iterations in which `learned` asks on demand, and after these, early, to see what is quicker."""
 
 Key = tuple[str, tuple[int, ...], int]
 """A stage of every iteration: its group, its ranks, and its place."""
@@ -45,6 +49,8 @@ class Requests:
     """When the changes under way were commanded."""
     windows: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
     durations: tuple[float, ...] = ()
+    times: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
+    """When all ranks had reached a stage in the first iterations."""
 
 
 Outcome = tuple[Requests, tuple[Effect, ...]]
@@ -119,6 +125,8 @@ class RailRequests:
         windows = state.windows.get(_key(stage))
         if self._mode != "learned" or windows is None or len(ranks) < len(stage.ranks):
             return state
+        if not _asks_early(state, _key(stage)):
+            return state
         lead = MARGIN * max(state.durations, default=0.0) + max(windows) - min(windows)
         return replace(state, due={**state.due, stage: last + min(windows) - lead})
 
@@ -134,12 +142,22 @@ def _measured(state: Requests, now: float, stage: Stage) -> Requests:
     """Return the state after the last rank has reached a stage, with its window."""
     reached = {each: ranks for each, ranks in state.reached.items() if each != stage}
     left = {each: ranks for each, ranks in state.left.items() if each != stage}
-    state, known = replace(state, reached=reached, left=left), state.left.get(stage)
+    key, known = _key(stage), state.left.get(stage)
+    times = (*state.times.get(key, ()), now)[: 2 * TRIED]
+    state = replace(state, reached=reached, left=left, times={**state.times, key: times})
     if known is None or len(known[0]) < len(stage.ranks):
         return state
-    key = _key(stage)
     windows = (*state.windows.get(key, ()), now - known[1])[-REMEMBERED:]
     return replace(state, windows={**state.windows, key: windows})
+
+
+def _asks_early(state: Requests, key: Key) -> bool:
+    """Tell whether a stage is asked for early in this iteration."""
+    if len(state.times.get(key, ())) < 2 * TRIED:
+        return len(state.times.get(key, ())) >= TRIED
+    whole = [times for times in state.times.values() if len(times) == 2 * TRIED]
+    on_demand = sum(times[TRIED - 1] - times[TRIED - 2] for times in whole)
+    return sum(times[-1] - times[-2] for times in whole) <= on_demand
 
 
 def _key(stage: Stage) -> Key:
