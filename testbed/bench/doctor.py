@@ -113,6 +113,12 @@ def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
 def _ask_host(name: str, spec: Host) -> list[str]:
     host = BenchHost(name, spec, _ignore, Deadline.after(_LIMIT))
     facts, troubles = host.facts, list(troubles_of_host(host.facts))
+    sets_ports = spec.privilege == "sudo" and spec.network == "managed"
+    if sets_ports and (why := host.why_sudo_fails(Deadline.after(_LIMIT))):
+        troubles.append(
+            f"its ports cannot be set up: {why}; let that user run `ip` by `sudo -n` without a "
+            "password (sudoers: NOPASSWD), or write `network: existing`"
+        )
     host.clean_up(Deadline.after(_LIMIT))
     answer = f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
     return [answer, *troubles]

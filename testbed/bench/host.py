@@ -131,6 +131,11 @@ class BenchHost:
         changes: int = answer["changes"]
         return changes
 
+    def why_sudo_fails(self, deadline: Deadline) -> str:
+        """Return why `sudo -n` would not set addresses and routes; empty where it would."""
+        why: str = self.link.ask("try-sudo", deadline).value["why"]
+        return why
+
     def watch_clock(self, callback: Callable[[Offset], None]) -> None:
         """Measure the host's clock periodically while its agent answers, in a thread."""
         Thread(

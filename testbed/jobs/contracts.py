@@ -114,6 +114,10 @@ class Reading:
     """How many numbers it is the median, or the worst, of."""
 
 
+FIRST_ADDRESS = "{address of rank 0}"
+"""In a command line: the address of the first host on the management network."""
+
+
 @runtime_checkable
 class ProgramJob(Protocol):
     """A `Job` whose ranks each run an ordinary program."""
@@ -128,6 +132,7 @@ class ProgramJob(Protocol):
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
         """Return the command line for each rank's host, in rank order; empty to run nothing.
 
+        A word `FIRST_ADDRESS` is replaced as the program is started, for only hosts know it.
         Raise ValueError where the hosts lack what the program needs.
         """
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.fabric.topologies import Topology
-from testbed.jobs.contracts import Job, ProgramOutput, Reading
+from testbed.jobs.contracts import FIRST_ADDRESS, Job, ProgramOutput, Reading
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
 from testbed.schema import Host
@@ -86,7 +86,7 @@ class Torchrun(Program):
                 "torchrun",
                 *("--nnodes", str(len(hosts)), "--node-rank", str(rank)),
                 *("--nproc-per-node", str(options.gpus)),
-                *("--master-addr", hosts[0].ssh_name, "--master-port", str(options.port)),
+                *("--master-addr", FIRST_ADDRESS, "--master-port", str(options.port)),
                 *options.script,
             )
             for rank in range(len(hosts))

@@ -12,7 +12,7 @@ from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import LabError
 from testbed.fabric.circuits import HostPort, Matching
-from testbed.jobs.contracts import ProgramJob, ProgramOutput, Reading
+from testbed.jobs.contracts import FIRST_ADDRESS, ProgramJob, ProgramOutput, Reading
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.run.planning.job_circuits import RingPorts
@@ -70,9 +70,20 @@ class Programs:
         """Return the options of a rank's program for the rank's configuration."""
         specs = [self._bench.lab.hosts[host] for host in self._hosts]
         return {
-            "argv": list(self._job.command_lines(specs)[rank]),
+            "argv": self._words(self._job.command_lines(specs)[rank]),
             "environment": specs[rank].revealed_environment() | self._place(rank, specs),
         }
+
+    def _words(self, line: Sequence[str]) -> list[str]:
+        """Return a command line with the address at which other hosts reach the first one.
+
+        A name for SSH means something on this machine only.
+        """
+        if FIRST_ADDRESS not in line:
+            return list(line)
+        host = self._bench.hosts[self._hosts[0]]
+        address = host.facts["address"] or host.spec.ssh_name
+        return [address if word == FIRST_ADDRESS else word for word in line]
 
     def _place(self, rank: int, specs: Sequence[Host]) -> dict[str, str]:
         """Return where a program is: its rank, and the way to each neighbour and over each link."""

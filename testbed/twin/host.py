@@ -134,15 +134,18 @@ async def run_command(
 ) -> None:
     """Run a client's command to its end, as a login shell of the host would.
 
-    Its input ends with the client, if not before.
+    Its input ends with the client, if not before. As from OpenSSH, it learns both ends of the
+    connection (`SSH_CONNECTION` of ssh(1)).
     """
+    ends = (client.get_extra_info(end)[:2] for end in ("peername", "sockname"))
+    connection = " ".join(str(part) for end in ends for part in end)
     arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]
     process = await asyncio.create_subprocess_exec(
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**environment, **(client.env or {})},
+        env={**environment, **(client.env or {}), "SSH_CONNECTION": connection},
         start_new_session=True,
     )
     assert process.stdin is not None

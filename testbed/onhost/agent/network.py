@@ -88,6 +88,16 @@ def make(changes: list[Change], *, sudo: bool) -> None:
         _batch([change.make for change in changes], sudo=sudo)
 
 
+def why_sudo_fails() -> str:
+    """Return why `sudo -n` would not run `ip`, having tried it; empty as root, or if it would."""
+    try:
+        if os.geteuid() != 0:
+            _ip(["-V"], "", "sudo", "-n")
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 def revert(changes: list[Change], *, sudo: bool) -> list[Change]:
     """Revert changes, last first; return those that could not be reverted."""
     if not changes:

@@ -132,6 +132,10 @@ class Agent:
         """Return when the request arrived and when the answer left."""
         return [self._last_request, time.monotonic()]
 
+    def do_try_sudo(self, request: Message) -> dict[str, Any]:
+        """Return why `sudo -n` would not set up the fabric ports; nothing is changed."""
+        return {"why": network.why_sudo_fails()}
+
     def do_network(self, request: Message) -> dict[str, Any]:
         """Set up the fabric ports, and answer identity queries on them."""
         ports: dict[str, dict[str, str]] = request["ports"]

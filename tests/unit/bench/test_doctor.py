@@ -1,5 +1,7 @@
 """Everything in a lab is asked how it is, and each finding says what to do."""
 
+import sys
+
 import pytest
 
 from testbed.bench.doctor import examine
@@ -10,6 +12,7 @@ from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 from testbed_drivers.switches.switch import sides
+from tests.contract.private_spaces import can_be_private
 
 LAB = """\
 lab: bench
@@ -75,3 +78,43 @@ def test_a_fibre_on_a_port_of_the_wrong_side_is_found(examined, fibres, words):
 )
 def test_ports_are_named_as_a_lab_file_lists_them(ports, text):
     assert spans(ports) == text
+
+
+SUDO = "#!/bin/sh\nprintf '%s ' \"$@\" >> {asked}\necho '{said}' >&2\nexit {code}\n"
+AS_USER = '#!/bin/sh\nPATH={0}:$PATH exec unshare --user --map-user=1000 {1} "$@"\n'
+
+
+@pytest.mark.skipif(not can_be_private(["unshare", "--user"]), reason="no user namespaces here")
+@pytest.mark.parametrize(
+    ("privilege", "network", "code", "asked"),
+    [
+        ("sudo", "managed", 1, True),
+        ("sudo", "managed", 0, True),
+        ("none", "managed", 1, False),
+        ("sudo", "existing", 1, False),
+    ],
+)
+def test_sudo_is_tried_where_the_lab_file_says_that_it_sets_up_ports(
+    ssh_host, tmp_path, privilege, network, code, asked
+):
+    tmp_path.chmod(0o755)
+    record = tmp_path / "asked"
+    record.touch()
+    record.chmod(0o666)
+    for name, text in (
+        ("sudo", SUDO.format(asked=record, said="a password is required", code=code)),
+        ("python", AS_USER.format(tmp_path, sys.executable)),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    keys = f"privilege: {privilege}, network: {network}, python: {tmp_path}/python"
+    host = f"{{ssh: '127.0.0.1:{ssh_host.port}', {keys}}}"
+    (tmp_path / "lab.yaml").write_text(f"lab: small\nhosts:\n  h0: {host}\n")
+    with ssh_host.at_home():
+        answer, *troubles = examine(load_lab(tmp_path / "lab.yaml"))
+    assert answer.good
+    words = record.read_text()
+    assert words.startswith("-n ") and words.endswith("ip -V ") if asked else not words
+    failed = [one.text for one in troubles if "ports cannot be set up" in one.text]
+    assert len(failed) == (asked and code)
+    assert all("said: a password is required; let that user run `ip`" in one for one in failed)

@@ -56,6 +56,14 @@ def test_a_host_without_the_configured_python_is_reported(spec, tmp_path):
         BenchHost("h0", none, lambda *_: None, soon())
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+def test_a_host_says_at_which_address_it_is_reached(spec, address):
+    there = spec.model_copy(update={"ssh": spec.ssh.replace("127.0.0.1", address)})
+    host = BenchHost("h0", there, lambda *_: None, soon())
+    assert host.facts["address"] == address
+    host.clean_up(soon())
+
+
 def test_opening_a_host_read_only_starts_no_program(spec):
     host = BenchHost("h0", spec, lambda *_: None, soon())
     with pytest.raises(HostError, match="started read-only"):

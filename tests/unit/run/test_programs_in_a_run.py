@@ -8,8 +8,8 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.fabric.circuits import Circuit
-from testbed.jobs.program_descriptors import CommandOptions, Pattern
-from testbed.jobs.programs import Command
+from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
+from testbed.jobs.programs import Command, Torchrun
 from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
 from testbed.run.places import Membership, Place
@@ -131,6 +131,24 @@ def test_a_rank_gets_its_program_and_the_addresses_of_its_neighbours(running):
         "TESTBED_PREVIOUS_LOCAL": "10.0.0.3",
         "TESTBED_PREVIOUS_PEER": "10.0.0.2",
     }
+
+
+class Known:
+    """A host whose agent said at which address it is reached."""
+
+    def __init__(self, spec, address):
+        self.spec, self.facts = spec, {"address": address}
+
+
+@pytest.mark.parametrize(("address", "expected"), [("10.9.8.7", "10.9.8.7"), ("", "h0")])
+def test_torchrun_meets_at_the_address_of_the_first_host_not_at_its_name_here(
+    bench, inbox, address, expected
+):
+    bench.hosts["h0"] = Known(bench.lab.hosts["h0"], address)
+    job = Torchrun(TorchrunOptions(2, ("train.py",)))
+    running = RunningJob(bench, inbox, job, 7, 0.2, Membership(PLACES))
+    line = running._for_rank(1)["options"]["argv"]
+    assert line[line.index("--master-addr") + 1] == expected
 
 
 def test_a_rank_is_told_where_each_of_its_circuits_leads(bench, inbox):
