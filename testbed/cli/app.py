@@ -41,6 +41,9 @@ COMMANDS = {
     "plan": CommandEntry("Print exactly what `run` would do; open and touch nothing.", ("files",)),
     "report": CommandEntry("Compute a run's numbers again and print them.", ("list_report",)),
     "compare": CommandEntry("Hold runs against each other, or two cards.", ("comparing",)),
+    "profile": CommandEntry(
+        "Print a job's stages on rails, and what slow circuits would cost.", ("profiling",)
+    ),
     "list": CommandEntry("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
     "export": CommandEntry("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
     "validate": CommandEntry("Check files; name file:line:column of each mistake.", ("files",)),

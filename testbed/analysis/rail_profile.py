@@ -1,0 +1,136 @@
+"""The profile of a job on rails, from the event log of a run whose ranks are in a mesh."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from testbed.analysis.clocks import Clocks
+from testbed.events import Event
+from testbed.rails.profile import Group, Operation, Profile, RankIteration
+
+ITERATIONS = 3
+"""Iterations of a profile, the last ones of the largest messages."""
+
+
+class NoProfile(Exception):
+    """A log has nothing that a profile could be made of; the text says what is missing."""
+
+
+Steps = Mapping[int, Mapping[int, Event]]
+"""The samples of each step by rank."""
+
+
+def rail_profile(events: Iterable[Event], source: str, trial: int | None = None) -> Profile:
+    """Return the profile of one trial, the first without a number, of a job of groups.
+
+    An iteration is one collective along each dimension. Raise NoProfile for a log that has no
+    whole iteration of timed collectives in groups. What ranks wait for at a barrier before a
+    collective counts as compute.
+    """
+    clocks, steps = Clocks(), defaultdict[int, dict[int, Event]](dict)
+    for event in events:
+        if event.kind in ("host.ready", "clock.offset"):
+            clocks.add(event)
+        elif event.kind == "sample" and event.data.get("dimension"):
+            trial = event.trial if trial is None else trial
+            if event.trial == trial:
+                steps[event.data["step"]][event.data["rank"]] = event
+    if not steps:
+        which = "" if trial is None else f" in trial {trial}"
+        raise NoProfile(f"its ranks timed no collectives in groups of a mesh{which}")
+    ranks = 1 + max(rank for of_step in steps.values() for rank in of_step)
+    whole = {number: found for number, found in sorted(steps.items()) if len(found) == ranks}
+    chosen = _iterations(whole)
+    groups, names = _groups(whole)
+    before = _ends(whole, clocks, min(chosen[0]) - 1, ranks)
+    iterations = []
+    for numbers in chosen:
+        rows = [
+            _rank_iteration([whole[n][rank] for n in numbers], before[rank], clocks, names)
+            for rank in range(ranks)
+        ]
+        before = {rank: row.end for rank, row in enumerate(rows)}
+        iterations.append(tuple(rows))
+    return Profile(groups, tuple(iterations), source=source)
+
+
+def _iterations(steps: Steps) -> list[tuple[int, ...]]:
+    """Return the steps of each of the last whole iterations of the largest size."""
+    dimensions = len({_any(found).data["dimension"] for found in steps.values()})
+    size = max((_any(found).data["size"] for found in steps.values()), default=0)
+    by_number = defaultdict[int, list[int]](list)
+    for number, found in steps.items():
+        if _any(found).data["size"] == size:
+            by_number[number // dimensions].append(number)
+    whole = [tuple(numbers) for numbers in by_number.values() if len(numbers) == dimensions]
+    if not whole:
+        raise NoProfile("it has no whole iteration with a collective along each dimension")
+    return whole[-ITERATIONS:]
+
+
+def _groups(steps: Steps) -> tuple[dict[str, Group], dict[tuple[str, tuple[int, ...]], str]]:
+    """Return all groups by name, and the names by dimension and ranks.
+
+    A rail is the ranks with one local index; groups with others are not on any.
+    """
+    hosts = {rank: e.data["host"] for found in steps.values() for rank, e in found.items()}
+    local = {
+        rank: sum(hosts[other] == host for other in hosts if other < rank)
+        for rank, host in hosts.items()
+    }
+    members = sorted(
+        {
+            (event.data["dimension"], tuple(event.data["members"]))
+            for found in steps.values()
+            for event in found.values()
+        }
+    )
+    counts: defaultdict[str, int] = defaultdict(int)
+    groups, names = {}, {}
+    for dimension, ranks in members:
+        name = names[dimension, ranks] = f"{dimension}{counts[dimension]}"
+        counts[dimension] += 1
+        rails = {local[rank] for rank in ranks}
+        is_on_rail = len(ranks) > 1 and len(rails) == 1
+        groups[name] = Group(ranks, f"rail{min(rails)}" if is_on_rail else None)
+    return groups, names
+
+
+def _rank_iteration(
+    samples: list[Event],
+    before: float,
+    clocks: Clocks,
+    names: Mapping[tuple[str, tuple[int, ...]], str],
+) -> RankIteration:
+    """Return the operations of a rank, each not before the end of the one before it."""
+    at, operations = before, []
+    for event in samples:
+        said = event.data
+        ranks = tuple(said["members"])
+        begin = max(at, _time(event, said["begin"], clocks))
+        at = max(begin, _time(event, said["end"], clocks))
+        name = names[said["dimension"], ranks]
+        size = said["bytes"] or 0
+        operations.append(Operation(name, said["step"], ranks, begin, begin, at, size))
+    return RankIteration(before, at, tuple(operations))
+
+
+def _ends(steps: Steps, clocks: Clocks, step: int, ranks: int) -> dict[int, float]:
+    """Return when each rank ended a step or, where there is none before, began the first."""
+    found = steps.get(step)
+    if found is not None:
+        return {rank: _time(event, event.data["end"], clocks) for rank, event in found.items()}
+    first = steps[min(steps)]
+    return {rank: _time(first[rank], first[rank].data["begin"], clocks) for rank in range(ranks)}
+
+
+def _time(event: Event, stamp: float, clocks: Clocks) -> float:
+    instant = clocks.instant(event, stamp)
+    if instant is None:
+        raise NoProfile(f"the clock of {event.data['host']} was not measured")
+    return instant.middle
+
+
+def _any(found: Mapping[int, Event]) -> Event:
+    return next(iter(found.values()))

@@ -1,0 +1,134 @@
+"""The command `profile`: stages and windows of a run's ranks, and what slow rails would cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    RecordsOption,
+    app,
+    argument,
+    print_json,
+    seconds_of,
+    terminal,
+)
+from testbed.cli.completion import run_names
+from testbed.cli.record import report_damage
+from testbed.errors import UsageError
+from testbed.files import is_file, parse_json, read_file
+from testbed.record.log import read_events
+from testbed.record.rundir import find_run
+from testbed.units import TIME
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from testbed.rails.profile import Profile
+    from testbed.rails.requests import Mode
+
+_LARGEST = 64 << 20
+_DELAYS = ("10 ms", "50 ms", "100 ms", "250 ms", "500 ms", "1 s")
+_WORTH = 0.05
+"""Share of an iteration whose delay is looked for: about what Opus (arXiv 2602.12521) claims."""
+
+
+@app.command(
+    epilog="Examples: testbed profile latest; testbed profile latest --json > groups.profile.json; "
+    "testbed profile groups.profile.json latest"
+)
+def profile(
+    of: Annotated[
+        list[str],
+        argument("RUN|FILE...", "Runs of a job in groups, or profiles that were kept.", run_names),
+    ],
+    delay: Annotated[
+        list[str],
+        typer.Option(metavar="TIME", help="A delay of the switch. Repeatable.", show_default=False),
+    ] = [],  # noqa: B006 - typer wants it so
+    trial: Annotated[
+        int | None, typer.Option(help="The trial; the first one by default.", min=0)
+    ] = None,
+    ports: Annotated[int, typer.Option(help="Fabric ports of each rank.", min=1)] = 2,
+    results: RecordsOption = RESULTS,
+    json: JsonOption = False,
+) -> None:
+    """Print the stages of a job in groups, and what rails on slow circuits would cost it.
+
+    The prediction is a replay: nothing is run. Several are compared by their windows.
+    """
+    from testbed.rails.profile_json import to_json
+
+    found = [_profile(name, results, trial) for name in of]
+    if json:
+        if len(found) > 1:
+            raise UsageError("--json prints one profile, not several", hint="name one")
+        print_json(to_json(found[0]))
+        return
+    page = terminal()
+    try:
+        if len(found) > 1:
+            _compare(of, found, ports, page)
+        else:
+            _print(
+                found[0], [seconds_of("--delay", text) for text in delay or _DELAYS], ports, page
+            )
+    except ValueError as error:
+        raise UsageError(f"the profile cannot be replayed on rails: {error}") from error
+
+
+def _profile(name: str, results: Path, trial: int | None) -> Profile:
+    """Return a profile that was kept in a file, or that of a run."""
+    from testbed.analysis.rail_profile import NoProfile, rail_profile
+    from testbed.rails.profile_json import from_json
+
+    if is_file(name):
+        try:
+            return from_json(parse_json(read_file(Path(name), _LARGEST, follow=True)))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{name} is no profile: {error}") from error
+    run = find_run(results, name)
+    with report_damage(run):
+        try:
+            return rail_profile(read_events(run.events), run.id, trial)
+        except NoProfile as error:
+            hint = "run a job in groups, as experiments/groups.yaml does"
+            raise UsageError(f"{name} gives no profile of rails: {error}", hint=hint) from error
+
+
+def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> None:
+    from testbed.rails.rail_replay import Rails
+    from testbed.rails.replay import replay
+    from testbed.rails.stalls import break_even, stalls
+    from testbed.rails.workload import workload_of
+    from testbed.report.rail_pages import print_stages, print_stalls, windows_of
+
+    modes: tuple[Mode, ...] = ("on-demand", "provisioned", "learned")
+    workload, rails = workload_of(profile), Rails(ports=ports)
+    still = replay(workload, rails)
+    page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
+    took = TIME.format(round(still.iteration, 9))
+    page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
+    print_stages(profile, windows_of(still.changes), page)
+    print_stalls(stalls(workload, delays, modes, rails), page)
+    page.print()
+    for mode in modes[:2]:
+        longest = break_even(workload, Rails(mode=mode, ports=ports), _WORTH)
+        page.print(
+            f"{mode}: iterations are at most {_WORTH:.0%} longer up to a delay of "
+            f"{TIME.format(round(longest, 6))}"
+        )
+
+
+def _compare(names: list[str], found: list[Profile], ports: int, page: Console) -> None:
+    from testbed.rails.rail_replay import Rails
+    from testbed.rails.replay import replay
+    from testbed.rails.workload import workload_of
+    from testbed.report.rail_pages import print_window_comparison, windows_of
+
+    each = [windows_of(replay(workload_of(one), Rails(ports=ports)).changes) for one in found]
+    print_window_comparison(names, each, page)

@@ -1,0 +1,69 @@
+"""Pages about rails: the stages and windows of a profile, and what each delay would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from testbed.rails.profile import Profile, stages_of
+from testbed.rails.rail_replay import Change
+from testbed.rails.stalls import Stall
+from testbed.report.console import plain_table
+from testbed.report.wording import quantity
+
+
+def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], page: Console) -> None:
+    """Print the stages of each rank in the last iteration, with the window before each change."""
+    page.print(Text("\nStages on rails", style="bold"))
+    right = ("operations", "bytes", "window")
+    table = plain_table("rank", "rail", "stage", *right, right=right)
+    for rank, own in enumerate(profile.iterations[-1]):
+        for each in stages_of(own.operations, profile.groups):
+            stage = each.stage
+            of_stage = own.operations[each.first : each.last + 1]
+            window = windows.get((stage.group, stage.place))
+            table.add_row(
+                str(rank),
+                str(profile.groups[stage.group].rail),
+                stage.group,
+                str(len(of_stage)),
+                quantity(sum(one.bytes for one in of_stage), "B"),
+                "no change" if window is None else quantity(window, "s"),
+            )
+    page.print(table)
+
+
+def print_stalls(rows: Sequence[Stall], page: Console) -> None:
+    """Print what each delay costs an iteration in each mode."""
+    page.print(Text("\nWhat a delay of the switch costs", style="bold"))
+    right = ("delay", "iteration", "stall", "formula", "of an iteration")
+    table = plain_table("requests", *right, right=right)
+    for row in rows:
+        times = (row.delay, row.iteration, row.stall, row.formula)
+        cells = (quantity(seconds, "s") for seconds in times)
+        table.add_row(row.mode, *cells, f"{100 * row.overhead:.2f} %")
+    page.print(table)
+
+
+def windows_of(changes: Sequence[Change]) -> dict[tuple[str, int], float]:
+    """Return the smallest window of each change, by its group and place in the iteration."""
+    found: dict[tuple[str, int], float] = {}
+    for change in changes:
+        key = change.stage.group, change.stage.place
+        found[key] = min(found.get(key, change.window), change.window)
+    return found
+
+
+def print_window_comparison(
+    names: Sequence[str], each: Sequence[Mapping[tuple[str, int], float]], page: Console
+) -> None:
+    """Print the windows of several profiles beside each other."""
+    page.print(Text("Windows", style="bold"))
+    table = plain_table("stage", *names, right=names)
+    for key in sorted({key for windows in each for key in windows}):
+        cells = ("" if key not in one else quantity(one[key], "s") for one in each)
+        group, place = key
+        table.add_row(f"{group} {place}" if place else group, *cells)
+    page.print(table)

@@ -1,0 +1,128 @@
+"""The profile of a recorded run: two ranks on each of four hosts, groups of a mesh of 2 x 2 x 2.
+
+The log is that of experiments/groups.yaml on a twin, without what no profile needs.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from testbed.analysis.rail_profile import NoProfile, rail_profile
+from testbed.cli import run as command_line
+from testbed.events import Event
+from testbed.rails.profile import Group
+from testbed.rails.rail_replay import Rails
+from testbed.rails.replay import replay
+from testbed.rails.workload import workload_of
+from testbed.record.log import read_events
+
+LOG = Path(__file__).parent / "data" / "groups.jsonl"
+BYTES = {"dp": {4194376}, "pp": {4194340, 0}, "tp": {4194376}}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return rail_profile(read_events(LOG), "a run")
+
+
+def test_groups_on_one_rail_are_those_of_the_same_local_index(found):
+    assert found.groups["dp0"] == Group((0, 4), "rail0")
+    assert found.groups["dp1"] == Group((1, 5), "rail1")
+    assert found.groups["pp2"] == Group((4, 6), "rail0")
+    assert found.groups["tp0"] == Group((0, 1), None)
+    assert len(found.groups) == 12
+
+
+def test_an_iteration_has_one_collective_along_each_dimension(found):
+    assert (len(found.iterations), found.ranks, found.source) == (3, 8, "a run")
+    for ranks in found.iterations:
+        for rank, own in enumerate(ranks):
+            names = [each.group for each in own.operations]
+            assert [name[:2] for name in names] == ["dp", "pp", "tp"]
+            assert all(rank in found.groups[name].ranks for name in names)
+            assert all(each.bytes in BYTES[each.group[:2]] for each in own.operations)
+
+
+def test_an_iteration_begins_where_the_one_before_it_ended(found):
+    for rank in range(found.ranks):
+        first, second, third = (ranks[rank] for ranks in found.iterations)
+        assert (first.end, second.end) == (second.begin, third.begin)
+
+
+def test_the_replay_without_a_delay_takes_as_long_as_the_run_did(found):
+    begin = min(own.begin for own in found.iterations[0])
+    took = max(own.end for own in found.iterations[-1]) - begin
+    predicted = replay(workload_of(found), Rails(0.0)).iteration
+    assert predicted == pytest.approx(took / 3, rel=0.02)
+
+
+def test_on_demand_an_iteration_has_two_changes_of_each_rank(found):
+    still, slow = (replay(workload_of(found), Rails(delay)).iteration for delay in (0.0, 0.1))
+    assert slow - still == pytest.approx(0.2, abs=1e-6)
+
+
+def test_a_log_without_groups_is_refused():
+    others = [event for event in read_events(LOG) if event.kind != "sample"]
+    with pytest.raises(NoProfile, match=r"its ranks timed no collectives in groups of a mesh$"):
+        rail_profile(others, "")
+    with pytest.raises(NoProfile, match="in groups of a mesh in trial 7"):
+        rail_profile(read_events(LOG), "", 7)
+
+
+def test_a_log_without_a_whole_iteration_is_refused():
+    lone = [e for e in read_events(LOG) if e.kind != "sample" or e.data["dimension"] == "dp"]
+    partial = [e for e in lone if e.kind != "sample" or e.data["rank"] != 3]
+    with pytest.raises(NoProfile, match="it has no whole iteration"):
+        rail_profile(partial, "")
+
+
+def test_a_clock_that_was_not_measured_is_named():
+    samples = [event for event in read_events(LOG) if event.kind == "sample"]
+    with pytest.raises(NoProfile, match=r"the clock of h. was not measured"):
+        rail_profile(samples, "")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return the directory of a run with the recorded log."""
+    path = tmp_path / "20261123T210543Z-groups-03cd52"
+    path.mkdir()
+    (path / "run.json").write_text(json.dumps({"format": 1}))
+    (path / "events.jsonl").write_bytes(LOG.read_bytes())
+    return path
+
+
+def test_the_command_prints_stages_stalls_and_what_delay_is_worth_it(run, capsys):
+    assert command_line(["profile", str(run), "--delay", "100 ms"]) == 0
+    page = capsys.readouterr().out
+    for part in ("8 ranks", "Stages on rails", "on-demand    100 ms", "200 ms", "up to a delay of"):
+        assert part in page
+
+
+def test_a_kept_profile_is_read_again_and_compared(run, tmp_path, capsys):
+    assert command_line(["profile", str(run), "--json"]) == 0
+    kept = tmp_path / "groups.profile.json"
+    kept.write_text(capsys.readouterr().out)
+    assert command_line(["profile", str(kept), str(run)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("dp0")]
+    assert rows[0][1:3] == rows[0][3:5]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--trial", "7"], "gives no profile of rails: its ranks timed no collectives"),
+        (["--ports", "2", "--delay", "5"], "--delay: '5'"),
+        (["latest", "--json"], "no run"),
+    ],
+)
+def test_what_is_no_profile_is_refused_in_one_sentence(run, words, text, capsys, tmp_path):
+    line = ["profile", str(run), *words, "--results", str(tmp_path / "none")]
+    assert command_line(line) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_an_event_of_another_kind_changes_nothing(found):
+    events = [*read_events(LOG), Event(10**6, 99.0, "note", "x", {"text": "y"})]
+    assert rail_profile(events, "a run") == found
