@@ -1,4 +1,4 @@
-"""Collectives as schedules of sends, with a verifier and a cost model.
+"""Collectives as schedules of sends, with a cost model.
 
 Pure: no clock, no files, no threads. Ranks on hosts carry schedules out; no code here does.
 """

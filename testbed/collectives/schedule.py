@@ -8,8 +8,8 @@ until it is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -137,16 +137,6 @@ class Schedule:
         return 0 if self.straggler is None else len(self.rounds)
 
 
-def chunk_bounds(size: int, chunks: int) -> list[tuple[int, int]]:
-    """Cut `size` elements into `chunks`; the first ones are longer by at most one element.
-
-    With fewer elements than chunks the last chunks are empty; they are sent as empty messages.
-    """
-    short, longer = divmod(size, chunks)
-    starts = [short * chunk + min(chunk, longer) for chunk in range(chunks + 1)]
-    return [(starts[chunk], starts[chunk + 1]) for chunk in range(chunks)]
-
-
 def to_json(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as plain data: a send is [source, destination, chunk, count, operation]."""
     return {
@@ -161,33 +151,6 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
             for step in schedule.rounds
         ],
     }
-
-
-def from_json(data: Mapping[str, Any]) -> Schedule:
-    """Return the schedule that `to_json` wrote; raise ValueError for any other data."""
-    if missing := [key for key in _KEYS if key not in data]:
-        raise ValueError(f"a schedule lacks the keys {' and '.join(missing)}")
-    name, collective, ranks, chunks, straggler, root, _ = (data[key] for key in _KEYS)
-    empty = Schedule(name, collective, ranks, chunks, (), straggler, root)
-    rounds = []
-    for number, rows in enumerate(data["rounds"]):
-        if not rows:
-            raise ValueError(f"in round {number}, no rank sends anything")
-        rounds.append(Round.of(_send(row, empty.ranks, empty.chunks) for row in rows))
-    return replace(empty, rounds=tuple(rounds))
-
-
-_KEYS = ("name", "collective", "ranks", "chunks", "straggler", "root", "rounds")
-
-
-def _send(row: Any, ranks: int, chunks: int) -> Send:
-    if isinstance(row, (list, tuple)) and len(row) == 5 and all(map(_is_whole, row[:4])):
-        source, destination, chunk, count, operation = row
-        apart = source != destination and 0 <= source < ranks and 0 <= destination < ranks
-        inside = 0 <= chunk < chunk + count <= chunks
-        if apart and inside and operation in get_args(Operation):
-            return Send(source, destination, chunk, operation, count)
-    raise ValueError(f"{row!r} is not a valid send among {ranks} ranks and {chunks} chunks")
 
 
 def _is_whole(value: object) -> bool:

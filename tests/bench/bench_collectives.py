@@ -13,7 +13,7 @@ import pytest
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.schedule import Schedule
 from testbed.collectives.stragglar import stragglar
-from testbed.collectives.verify import verify
+from tests.unit.collectives.verifier import verify
 
 PAPER = {256: 1.04}
 """Seconds for a schedule, as reviews of the paper quote it."""

@@ -7,7 +7,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collectives.schedule import Schedule, chunk_bounds
+from testbed.collectives.schedule import Schedule
+from testbed.onhost.communication.communicator import chunk_bounds
 
 Reduction = Literal["sum", "mean", "max"]
 Buffers = npt.NDArray[Any]

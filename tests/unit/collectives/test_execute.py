@@ -11,7 +11,7 @@ from testbed.collectives.broadcasts import broadcast, chain
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.exchanges import all_to_all
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
-from testbed.collectives.schedule import chunk_bounds
+from testbed.onhost.communication.communicator import chunk_bounds
 from tests.unit.collectives.execute import execute
 
 EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])

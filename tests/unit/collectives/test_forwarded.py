@@ -14,7 +14,8 @@ from testbed.collectives.cost import Links, cost
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.halving import halving_doubling
 from testbed.collectives.rings import ring
-from testbed.collectives.schedule import Pair, Round, Schedule, Send, chunk_bounds
+from testbed.collectives.schedule import Pair, Round, Schedule, Send
+from testbed.onhost.communication.communicator import chunk_bounds
 from tests.unit.collectives.execute import execute
 
 

@@ -15,8 +15,8 @@ from testbed.collectives.halving import folded_halving_doubling, halving_doublin
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
-from testbed.collectives.verify import verify
 from tests.unit.collectives.oracle import most_peers
+from tests.unit.collectives.verifier import verify
 
 
 def late_rounds(schedule: Schedule) -> int:

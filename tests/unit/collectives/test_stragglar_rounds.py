@@ -13,8 +13,8 @@ import pytest
 from testbed.collectives.schedule import to_json
 from testbed.collectives.stragglar import stragglar
 from testbed.collectives.stragglar_even import TRIES, fewest_rounds
-from testbed.collectives.verify import verify
 from tests.unit.collectives.authors import AUTHORS
+from tests.unit.collectives.verifier import verify
 
 PAGE = Path(__file__).parents[3] / "docs" / "stragglar-rounds.md"
 EVEN = [

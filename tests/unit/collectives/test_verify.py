@@ -13,8 +13,8 @@ from testbed.collectives.halving import folded_halving_doubling, halving_doublin
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Round, Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
-from testbed.collectives.verify import Problem, Trouble, problems, verify
 from tests.unit.collectives import oracle
+from tests.unit.collectives.verifier import Problem, Trouble, problems, verify
 
 WASTE: set[Trouble] = {"redundant", "unused", "double"}
 SMALL = [

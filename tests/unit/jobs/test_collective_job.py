@@ -4,11 +4,11 @@ import pytest
 
 from testbed.analysis.metric_definitions import meaning
 from testbed.collectives.cost import Links
-from testbed.collectives.schedule import from_json
-from testbed.collectives.verify import verify
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_descriptors import CollectiveOptions
 from testbed.jobs.contracts import PredictableJob
+from tests.unit.collectives.plain_data import schedule_of
+from tests.unit.collectives.verifier import verify
 
 MIB = 1 << 20
 TWIN = Links(1e-3, 8 / 100e6)
@@ -25,7 +25,7 @@ def test_ranks_receive_schedules_that_the_verifier_accepts():
     schedules = told["options"]["schedules"]
     assert list(schedules) == ["ring", "rhd", "direct", "stragglar"]
     for data in schedules.values():
-        verify(from_json(data))
+        verify(schedule_of(data))
     assert schedules["stragglar"]["straggler"] == 2
 
 
@@ -98,4 +98,4 @@ def test_the_fold_is_slower_than_elimination_unless_ranks_are_a_power_of_two():
     assert expected["speedup_over_fold"] > expected["speedup_over_rhd"]
     assert all(meaning(metric) for metric in expected)
     told = job(ranks=6, algorithms=("fold",)).for_rank()["options"]["schedules"]
-    verify(from_json(told["fold"]))
+    verify(schedule_of(told["fold"]))

@@ -23,7 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.collectives.schedule import Flags, Numbers, Round, Schedule
-from testbed.collectives.shape import Problem, Trouble, conflicts, misshapen, straggler_violations
+from tests.unit.collectives.shape import (
+    Problem,
+    Trouble,
+    conflicts,
+    misshapen,
+    straggler_violations,
+)
 
 __all__ = ["Problem", "Trouble", "problems", "verify"]
 
