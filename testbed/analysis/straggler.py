@@ -19,8 +19,6 @@ class Straggler:
     """The rank that came last most often."""
 
     rank: int
-    share: float
-    """Of all collectives, those that it came last to."""
     gap: float
     """Median seconds by which it came later than the one before it."""
     confidence: float
@@ -48,7 +46,7 @@ def find_straggler(arrivals: Sequence[Mapping[int, Instant]]) -> Straggler | Non
     (rank, count), *_ = counts.most_common(1)
     among, total = max(len(ranks) for ranks in arrivals), len(arrivals)
     chance = min(1.0, among * _at_least(count, total, 1 / among))
-    return Straggler(rank, count / total, statistics.median(gaps[rank]), 1 - chance)
+    return Straggler(rank, statistics.median(gaps[rank]), 1 - chance)
 
 
 def _at_least(count: int, total: int, chance: float) -> float:

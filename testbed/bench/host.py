@@ -14,7 +14,6 @@ from testbed.bench.clocks import Offset, watch_offset
 from testbed.bench.link import AgentLink, Answer, Listener
 from testbed.clock import Deadline
 from testbed.errors import EXIT_UNSAFE, HostError
-from testbed.fabric.circuits import HostPort
 from testbed.schema import Host
 
 PATIENCE = 10.0
@@ -171,12 +170,6 @@ class BenchHost:
             first=first,
             address=str(peer.spec.ports[peer_port].address.ip) if direct else "",
         )
-
-    def counters(self, deadline: Deadline) -> dict[HostPort, dict[str, int]]:
-        """Return the byte and packet counters of every fabric port."""
-        interfaces = {port.interface: name for name, port in self.spec.ports.items()}
-        found = self.link.ask("counters", deadline, interfaces=list(interfaces)).value
-        return {HostPort(self.name, interfaces[i]): values for i, values in found.items()}
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
         """Start a rank's process in a slot of this host and return its process id."""

@@ -1,4 +1,4 @@
-"""The state of this host's fabric ports: carrier, byte counters, hardware addresses."""
+"""The state of this host's fabric ports: carrier, hardware addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_GLINK = 0x0A
-_COUNTERS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
 _RTMGRP_LINK = 1
 _PORTS = Path("/sys/class/net")
 _MADE_UP = 0x02
@@ -68,12 +67,6 @@ class CarrierWatch:
         """Close the sockets, which ends the detection."""
         self._asking.close()
         self._netlink.close()
-
-
-def counters(interface: str) -> dict[str, int]:
-    """Return a port's byte and packet counters since it was created."""
-    root = Path(f"/sys/class/net/{interface}/statistics")
-    return {name: int((root / name).read_text()) for name in _COUNTERS}
 
 
 def hardware_address(interface: str) -> str:

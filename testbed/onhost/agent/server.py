@@ -23,7 +23,7 @@ from .host_facts import host_facts
 from .identity import IdentityPort
 from .identity_query import IdentityQuery
 from .journal import HostJournal
-from .ports import CarrierWatch, counters
+from .ports import CarrierWatch
 from .ranks import Ranks
 from .undo import undo_journal, undo_orphaned_journals
 
@@ -156,10 +156,6 @@ class Agent:
         """Query the identity of a port's peer; the answer is sent when the query is over."""
         port = self._identities[request["port"]]
         self._questions.append(IdentityQuery(request, port, time.monotonic()))
-
-    def do_counters(self, request: Message) -> dict[str, dict[str, int]]:
-        """Return the byte counters of network interfaces."""
-        return {interface: counters(interface) for interface in request["interfaces"]}
 
     def do_start(self, request: Message) -> dict[str, Any]:
         """Start a rank's process, which then waits for its configuration."""

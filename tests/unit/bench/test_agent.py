@@ -33,11 +33,6 @@ def test_the_agent_reports_hardware_addresses_of_ports_and_names_a_missing_port(
         agents().hello(p0="nosuch0")
 
 
-def test_the_counters_of_a_port_are_read(agent):
-    (counted,) = agent.ask("counters", interfaces=["lo"]).values()
-    assert counted.keys() == {"rx_bytes", "tx_bytes", "rx_packets", "tx_packets"}
-
-
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
@@ -48,7 +43,6 @@ def test_the_counters_of_a_port_are_read(agent):
         ),
         ({"do": "signal", "slot": 3, "signal": "KILL"}, "no rank runs in slot 3"),
         ({"do": "start"}, "slot"),
-        ({"do": "counters", "interfaces": ["nosuch0"]}, "nosuch0"),
         ({"do": "ask-identity", "port": "p9"}, "p9"),
     ],
 )
