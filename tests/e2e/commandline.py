@@ -115,7 +115,9 @@ class CommandLine:
         assert done.returncode == 0, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
 
-    def run_text(self, experiment: str, lab: str, *arguments: str) -> tuple[dict[str, Any], Path]:
+    def run_text(
+        self, experiment: str, lab: str, *arguments: str, limit: float = 110.0
+    ) -> tuple[dict[str, Any], Path]:
         """Run an experiment that is given as text on a twin of a lab of ours; it must pass.
 
         Return its summary and its directory.
@@ -124,7 +126,7 @@ class CommandLine:
         file = self.results.with_name("experiment.yaml")
         file.write_text(experiment)
         where = ["--lab", str(ROOT / "configs" / f"{lab}.yaml"), "--results", str(self.results)]
-        done = self("run", str(file), *where, "--twin", "--json", *arguments)
+        done = self("run", str(file), *where, "--twin", "--json", *arguments, limit=limit)
         assert done.code == 0, done.err
         return done.json(), self.results / "latest"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.e2e.commandline import CommandLine
 
 RING = {"h0.p1–h1.p0", "h1.p1–h2.p0", "h2.p1–h3.p0", "h0.p0–h3.p1"}
@@ -26,3 +28,38 @@ def test_circuits_rotate_while_a_job_runs_to_the_same_bits(testbed: CommandLine)
     steps = [event["data"] for event in events if event["kind"] == "step"]
     assert len(steps) == 2 * 30 * 4
     assert all(step["verified"] for step in steps)
+
+
+ROTATING = """
+experiment: soak
+question: Is every value of every AllReduce right while its circuits change?
+lab: quad
+needs: {hosts: 4, fabric: circuit}
+jobs:
+  main: {kind: allreduce, ranks: 4, sizes: [64 KiB], iterations: 2600, warmup: 1, pace: 100 ms}
+controllers:
+  - kind: rotate
+    slots: [{topology: ring, hold: 300 ms}, {topology: pairs, hold: 60 ms}]
+trials: 1
+limits: {trial: 50 min, run: 55 min}
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_every_value_is_right_through_a_thousand_changes_of_circuits(
+    testbed: CommandLine,
+) -> None:
+    """The job `allreduce` compares each element of each sum with what it must be."""
+    summary, run = testbed.run_text(ROTATING, "quad", limit=3500)
+    events = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
+    changes = [
+        event
+        for event in events
+        if event["kind"] == "fabric.change" and event["subject"] == "rotate"
+    ]
+    assert len(changes) >= 1000
+    samples = [event["data"] for event in events if event["kind"] == "sample"]
+    assert len(samples) == 2600 * 4
+    assert all(sample["verified"] for sample in samples)
+    assert summary["outcome"] == "passed" and summary["cleanup"] == "verified"

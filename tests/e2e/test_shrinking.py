@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.e2e.commandline import CommandLine
+import pytest
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine, Started
+from tests.e2e.running_twin import RunningTwin
 from tests.unit.onhost.undisturbed import reference
 
 MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128}
@@ -44,3 +47,44 @@ def test_a_job_without_a_host_has_the_bits_of_one_that_went_on_with_fewer_ranks(
     for step in steps:
         assert step["loss"] == losses[step["step"]], step
     assert trial["values"]["digest"] == state.sha256()
+
+
+def formed(run: Started, generation: int) -> list[str]:
+    """Return the hosts of a generation, once one of its ranks has finished a step."""
+
+    def of_it(kind: str) -> dict:
+        return run.await_event(
+            lambda e: e["kind"] == kind and e["data"]["generation"] == generation
+        )
+
+    hosts: list[str] = of_it("membership")["data"]["hosts"]
+    of_it("step")
+    return hosts
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("first", ["power-cut", "rank-freeze"])
+def test_one_host_after_the_other_is_left_out_until_two_are_left(
+    testbed: CommandLine, rack: str, first: str
+) -> None:
+    """After the fault of the experiment, outlets are switched off behind the run's back."""
+    run = testbed.start(
+        "run", "experiments/shrink.yaml", "--twin", rack, "--repeat", "1", *SMALL_MODEL,
+        "-S", "needs.hosts=5", "-S", "jobs.main.ranks=5", "-S", "jobs.main.pace=50 ms",
+        "-S", "jobs.main.steps=400", "-S", f"faults.0.kind={first}", "-S", "checks={}",
+    )  # fmt: skip
+    off = []
+    for generation, ranks in ((2, 4), (3, 3), (4, 2)):
+        hosts = formed(run, generation)
+        assert len(hosts) == ranks and not {*off} & {*hosts}
+        off.append(hosts[1])
+        RunningTwin(rack).ask(do="power", host=off[-1], on=False)
+    failed = run.await_event(lambda event: event["kind"] == "recovery.failed")["data"]["reason"]
+    assert failed.endswith(f"and only {hosts[0]} is left")
+    run.finish()
+    steps = [event["data"] for event in run.events() if event["kind"] == "step"]
+    assert all(step["verified"] for step in steps)
+    for host in off:
+        assert testbed("twin", "power", rack, host, "on").code == 0
+    recovered = testbed("recover", "--results", str(testbed.results))
+    assert recovered.code == 0, recovered.err
