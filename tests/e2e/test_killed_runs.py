@@ -184,6 +184,27 @@ def test_recover_restores_the_lab_after_a_killed_recover(lab: Lab) -> None:
         lab.recover()
 
 
+@pytest.mark.parametrize("policy", ["shrink", "restart"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "recovery.fenced",
+        *(pytest.param(k, marks=pytest.mark.soak) for k in ("recovery.decided", "membership")),
+    ],
+)
+def test_recover_restores_the_lab_after_a_kill_in_the_middle_of_a_recovery(
+    rack: str, tmp_path: Path, policy: str, kind: str
+) -> None:
+    lab = Lab(rack, tmp_path / "results")
+    one = ["--repeat", "1", "-S", "variants={only-one: {}}", "-S", "checks={}", *SMALL_MODEL]
+    run = lab.line.start("run", f"experiments/{policy}.yaml", "--twin", lab.name, *one)
+    run.await_event(lambda event: event["kind"] == kind)
+    run.signal(signal.SIGKILL)
+    run.finish()
+    (done,) = lab.recover()
+    assert done["promises"] and done["left"] == []
+
+
 @pytest.mark.soak
 def test_recover_refuses_a_running_run(lab: Lab, testbed: CommandLine) -> None:
     run = testbed.start(*LONG, "--twin", lab.name)
