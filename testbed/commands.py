@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 
 _options: dict[str, str] = {}
 """The values of `--lab`, `--twin` and `--results` on the current command line, where it has them.
@@ -12,14 +13,23 @@ Without `--lab`, the twin implies the lab, or no lab was named; `--twin` is a na
 """
 
 
-def set_context(**options: str) -> None:
-    """Set the options of the current command line: `lab`, `twin`, `results`; empty for none."""
+_standing: list[Callable[[], bool]] = []
+"""What tells whether the twin is still up, where it is named."""
+
+
+def set_context(stands: Callable[[], bool] | None = None, **options: str) -> None:
+    """Set the options of the current command line: `lab`, `twin`, `results`; empty for none.
+
+    Commands name the twin while it `stands`.
+    """
+    _standing[:] = [*_standing, stands] if stands else _standing
     _options.update({f"--{name}": value for name, value in options.items()})
 
 
 def clear_context() -> None:
     """Forget all options, before the next command line."""
     _options.clear()
+    _standing.clear()
 
 
 def has_context() -> bool:
@@ -33,7 +43,7 @@ def typed(verb: str, *words: str) -> str:
     given = [
         part
         for name in _TAKEN[verb]
-        if (value := _options.get(name))
+        if (value := _options.get(name)) and (name != "--twin" or all(up() for up in _standing))
         for part in ([name] if value == "new" else [name, value])
     ]
     return shlex.join(["testbed", verb, *([first] if first else []), *words, *given])

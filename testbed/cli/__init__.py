@@ -81,10 +81,11 @@ def _where_typed() -> Iterator[None]:
 
     if COMMAND_VARIABLE in os.environ:
         from testbed.twin import NEW_TWIN
+        from testbed.twin.control_socket import is_up
         from testbed.twin.machine import TWIN_VARIABLE
 
         if name := os.environ.get(TWIN_VARIABLE):
-            set_context(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
+            set_context(is_up, twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
     try:
         yield
     finally:

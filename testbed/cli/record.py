@@ -29,6 +29,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, effective_text, load_experiment, split_overrides
 from testbed.secret import masked
+from testbed.twin import registry
 from testbed.twin.machine import IDENTITY_VARIABLE
 
 if TYPE_CHECKING:
@@ -164,8 +165,12 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     console = terminal()
     # A lab file of another user is not suggested: it says where secrets of this one are sent.
     lab = "" if directory.foreign() else typed_lab(summary.lab, directory.path / "lab.yaml")
+    identity = directory.read_json("run.json").get("twin")
+    twin = registry.name_of(str(identity)) if identity else ""
     with console.capture() as page:
-        print_page(summary, directory.path, console, lab=lab, will_be_drawn=will_be_drawn)
+        print_page(
+            summary, directory.path, console, lab=lab, twin=twin, will_be_drawn=will_be_drawn
+        )
     if console.is_terminal:
         return page.get()
     return "".join(f"{line.rstrip()}\n" for line in page.get().splitlines())

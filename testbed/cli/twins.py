@@ -70,8 +70,8 @@ def up(
 
 @twin_app.command(epilog="Example: testbed twin down rack")
 def down(name: TwinName) -> None:
-    """Stop a twin and everything that runs in it."""
-    registry.take_down(name)
+    """Stop a twin and everything that runs in it; runs in it put back what they changed first."""
+    registry.take_down(name, lambda text: print(text, file=sys.stderr, flush=True))
     print(f"twin {name} is down")
 
 

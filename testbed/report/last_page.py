@@ -44,12 +44,14 @@ def print_page(
     console: Console,
     *,
     lab: str = "",
+    twin: str = "",
     will_be_drawn: bool = True,
 ) -> None:
     """Print a run's last page, which ends with verdict, reason, directory and next command.
 
     The next command opens report.html, or makes it where it will not be drawn now. `lab` is the
-    lab as an argument of a command, where its name alone would not find its file.
+    lab as an argument of a command, where its name alone would not find its file, and `twin` the
+    name of the run's twin while that is up.
     """
     full, summary = summary, shortened(summary)
     _print_head(summary, console)
@@ -71,7 +73,10 @@ def print_page(
     for recovered in summary.recovered:
         _print_recovered(recovered, console)
     _print_list(Text("\nNot taken back:", "bold red"), summary.left, console, "red")
-    next_command = _next_command(summary, _short(run_dir), lab or summary.lab, will_be_drawn)
+    where = [lab or summary.lab]
+    if summary.label == "measured-twin":
+        where += ["--twin", twin] if twin else ["--twin"]
+    next_command = _next_command(summary, _short(run_dir), where, will_be_drawn)
     _print_verdict(summary, _short(run_dir), console, next_command)
 
 
@@ -146,15 +151,14 @@ def _short(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _next_command(summary: Summary, place: str, lab: str, will_be_drawn: bool) -> str:
+def _next_command(summary: Summary, place: str, where: Sequence[str], will_be_drawn: bool) -> str:
     code = summary.exit_code
     if summary.left or summary.cleanup == "unknown" or code == EXIT_UNSAFE:
         return shlex.join(["testbed", "recover", place])
     if code == EXIT_BUSY:
         return commands.typed("who")
     if code == EXIT_LAB:
-        twin = ["--twin"] if summary.label == "measured-twin" else []
-        typed = shlex.join(["testbed", "doctor", lab, *twin])
+        typed = shlex.join(["testbed", "doctor", *where])
         return commands.typed("doctor") if commands.has_context() else typed
     if code == EXIT_BUG:
         return shlex.join(["less", f"{place}/traceback.txt"])

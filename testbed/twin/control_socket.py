@@ -76,3 +76,12 @@ def ask(request: Mapping[str, Any]) -> Any:
     if "error" in answer:
         raise UsageError(str(answer["error"]))
     return answer["ok"]
+
+
+def is_up() -> bool:
+    """Return whether the twin in which this process runs has not been taken down meanwhile."""
+    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):
+        line.settimeout(_SILENCE)
+        line.connect(os.fspath(SOCKET))
+        return True
+    return False

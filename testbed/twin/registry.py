@@ -6,18 +6,24 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from signal import SIGTERM
 from stat import S_ISDIR
 
+from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.files import parse_json, read_file, replace_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 from testbed.twin.machine import process_start
 from testbed.twin.sandbox import Sandbox, pid_space
+
+_END_LIMIT = 60.0
+_PAUSE = 0.2
 
 _LARGEST = 64 << 10
 """Bytes of the file of a twin."""
@@ -103,13 +109,30 @@ def find(name: str) -> RegisteredTwin:
     return twins[name]
 
 
-def take_down(name: str) -> None:
-    """Stop a twin and everything in it."""
-    find(name).sandbox.end()
+def take_down(name: str, told: Callable[[str], object]) -> None:
+    """Stop a twin and everything in it; commands in it end first, of which `told` is told.
+
+    Blocks for as long as they take to put back what they changed, for a minute at most.
+    """
+    sandbox = find(name).sandbox
+    under_way = sandbox.commands()
+    for pid, command in under_way.items():
+        told(f"in twin {name} runs `{command}`; it ends first, within {_END_LIMIT:.0f} s")
+        with suppress(ProcessLookupError):
+            os.kill(pid, SIGTERM)
+    deadline = Deadline.after(_END_LIMIT)
+    while under_way.keys() & sandbox.commands().keys() and not deadline.passed:
+        time.sleep(min(_PAUSE, deadline.left))
+    sandbox.end()
     for ending in ("json", "log"):
         (_place() / f"{name}.{ending}").unlink(missing_ok=True)
     with suppress(OSError):  # other twins are up
         _place().rmdir()
+
+
+def name_of(identity: str) -> str:
+    """Return the name of the running twin with this identity; empty where none is up or visible."""
+    return next((twin.name for twin in standing() if twin.sandbox.identity == identity), "")
 
 
 def log_file(name: str) -> Path:

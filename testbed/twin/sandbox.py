@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from testbed.twin.namespaces import passing_on
 from testbed.twin.signals import ENDING, FORWARDED
 
 _START_LIMIT = 30.0
+_COMMAND = ["-m", "testbed.cli"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,19 @@ class Sandbox:
         known_as = {TWIN_VARIABLE: self.name, IDENTITY_VARIABLE: self.identity}
         known_as[PROCESS_VARIABLE] = me
         return _launch(arguments, known_as, own_session=own_session, quiet=quiet)
+
+    def commands(self) -> dict[int, str]:
+        """Return the commands of the testbed that run in the twin, by process."""
+        mark = f"{IDENTITY_VARIABLE}={self.identity}\0".encode()
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if words[1:3] == _COMMAND and mark in (process / "environ").read_bytes():
+                    found[int(process.name)] = shlex.join(["testbed", *words[3:-1]])
+            except OSError:
+                continue  # it has ended, or is another user's
+        return found
 
     def end(self) -> None:
         """Stop the twin and everything in it; safe to call twice."""

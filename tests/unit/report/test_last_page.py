@@ -93,6 +93,21 @@ def test_the_next_command_names_a_lab_that_has_no_name_by_its_file(text, label, 
     assert printed.splitlines()[-1] == f"next    testbed doctor 'my r/lab.yaml'{twin}"
 
 
+def test_the_next_command_of_a_report_names_the_twin_that_the_run_was_in(text):
+    found = summary(outcome="error", reason="h3 is silent", exit_code=EXIT_LAB)
+    printed = text(lambda console: print_page(found, Path("r"), console, twin="mine"), 100)
+    assert printed.splitlines()[-1] == "next    testbed doctor rack --twin mine"
+
+
+def test_no_command_names_a_twin_that_is_down():
+    up = [True]
+    commands.set_context(lambda: up[0], twin="mine")
+    assert commands.typed("recover", "latest") == "testbed recover latest --twin mine"
+    up.clear()
+    up.append(False)
+    assert commands.typed("recover", "latest") == "testbed recover latest"
+
+
 @pytest.mark.parametrize(
     ("exit_code", "command"),
     [(EXIT_LAB, "testbed doctor --twin mine"), (EXIT_BUSY, "testbed who --twin mine")],
