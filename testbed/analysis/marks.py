@@ -4,6 +4,9 @@ t0 fault takes effect · t1 first symptom anywhere · t2 failure decided · t3 v
 t4 fabric commanded · t5 fabric read back · t6 light and link good, identity verified ·
 t7 survivors out · t8 new generation complete · t9 state restored, step agreed ·
 t10 last rank finished the first verified step · t11 throughput back.
+
+Of several faults in a trial, t0 is that of the first, and t10 ends the first verified step that
+began after the last of them had taken effect.
 """
 
 from __future__ import annotations
@@ -151,9 +154,10 @@ class MarkFinder:
         return effect_of(disturbance, self._steps)
 
     def _undone(self) -> Instant | None:
-        undone = next((event for event in self._events if event.kind == "fault.undo"), None)
-        if undone is None:
+        ends = [event for event in self._events if event.kind == "fault.undo"]
+        if not ends or len(ends) < len(self._faults()):
             return None
+        undone = ends[-1]
         return Instant(undone.data.get("sent", undone.t), undone.data.get("done", undone.t))
 
     def finished_before(self) -> list[int]:
@@ -181,11 +185,16 @@ class MarkFinder:
         return Instant.exactly(event.t)
 
     def fault(self) -> Instant | None:
-        """Return when the fault took effect; None without a fault or if that is unknown."""
-        for event in self._events:
-            if event.kind == "fault.inject":
-                return self._injected(event)
-        return None
+        """Return when the first fault took effect; None without one or if that is unknown."""
+        faults = self._faults()
+        return faults[0] if faults else None
+
+    def _faults(self) -> list[Instant | None]:
+        return [self._injected(event) for event in self._events if event.kind == "fault.inject"]
+
+    def _all_struck(self, zero: Instant) -> float:
+        """Return after when a step counts as one after the faults: late where they are several."""
+        return max([zero.early, *(at.late for at in self._faults()[1:] if at is not None)])
 
     def _injected(self, event: Event) -> Instant | None:
         if "sent" in event.data:
@@ -225,7 +234,8 @@ class MarkFinder:
     def _back_to_work(self, zero: Instant) -> tuple[Instant | None, Instant | None]:
         """Return t10 and t11: the first step that counts belongs to a new generation."""
         before = [step for step in self._steps if step.end.late < zero.early]
-        after = [s for s in self._steps if s.begin.late > zero.early and s.is_verified]
+        struck = self._all_struck(zero)
+        after = [s for s in self._steps if s.begin.late > struck and s.is_verified]
         hit = self._generation(zero)
         after = [step for step in after if step.generation > hit]
         if not after:

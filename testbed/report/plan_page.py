@@ -136,6 +136,8 @@ def _trials(trials: Sequence[steps.RunTrial]) -> Iterator[Row]:
     yield "#", "variant", "fault", "of rank", "at step", "held"
     for trial in trials:
         yield str(trial.number), trial.arm, *_fault(trial.fault)
+        for more in trial.faults[1:]:
+            yield "", "", *_fault(more)
         for other in trial.far_end_faults:
             name = f"{other.kind} of {other.switch}"
             yield "", "", name, "", str(other.step), "on a twin only"
@@ -152,7 +154,10 @@ def _fault(fault: steps.FaultPlan | None) -> tuple[str, str, str, str]:
     if fault is None:
         return "none", "", "", ""
     held = "until recovered" if fault.hold is None else f"{fault.hold:g} s"
-    return fault.kind, str(fault.rank), f"{fault.step} + {fault.phase:.2f}", held
+    at = f"{fault.step} + {fault.phase:.2f}"
+    if fault.after is not None:
+        at = f"{fault.after * 1000:g} ms later"
+    return fault.kind, str(fault.rank), at, held
 
 
 def _named(what: str, names: Sequence[str]) -> str:

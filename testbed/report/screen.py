@@ -78,8 +78,8 @@ def _where(progress: Progress) -> Text:
     if trial is None:
         return text
     text.append(f"  {progress.number}  {progress.arm_names[trial.arm]}")
-    if trial.fault:
-        text.append(f"  {trial.fault.kind} of rank {trial.fault.rank}", "red")
+    for fault in trial.faults:
+        text.append(f"  {fault.kind} of rank {fault.rank}", "red")
     return text
 
 

@@ -22,7 +22,7 @@ from testbed.faults.contracts import Fault, Injected, Undo, Victim
 from testbed.plugins import kind
 from testbed.run.context import RunContext
 from testbed.run.inbox import Report
-from testbed.run.planning.fault_plans import breaks, job_fault
+from testbed.run.planning.fault_plans import JOB_FAULT, breaks
 from testbed.run.planning.steps import FarEndFault, FaultPlan
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
@@ -36,10 +36,9 @@ _FAR_END_LIMIT = 10.0
 _T = TypeVar("_T")
 
 
-def made_fault(experiment: Experiment) -> Fault:
-    """Return the fault of an experiment's job, created from its options."""
-    entry = job_fault(experiment)
-    assert entry is not None
+def made_fault(experiment: Experiment, number: int = JOB_FAULT) -> Fault:
+    """Return a fault of an experiment's job, created from its options."""
+    entry = experiment.faults[number]
     fault: Fault = kind("faults", entry.kind).load()(entry.options)
     return fault
 
@@ -139,7 +138,7 @@ class FaultInjection:
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         name = self.plan.kind
         data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
-        data["held"] = self.plan.hold is not None
+        data |= {"held": self.plan.hold is not None, "entry": self.plan.entry}
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}

@@ -5,7 +5,7 @@ Each returns why the job cannot go on, or an empty string.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from testbed.analysis.fault_effect import Response
@@ -64,18 +64,25 @@ class RecoveryWait:
             return f"the job did not end within {self.limit:g} s"
         return self.broken
 
-    def wait(self, plan: FaultPlan, responses: ResponseTracker, deadline: Deadline) -> str:
-        """Wait until a policy has repaired the job, or the job has continued without a repair."""
-        shows_at = now() + (_EFFECT_LIMIT if plan.hold is None else 0.0)
+    def wait(
+        self, plans: Sequence[FaultPlan], responses: ResponseTracker, deadline: Deadline
+    ) -> str:
+        """Wait until a policy has repaired the job, or the job has continued without a repair.
+
+        Of several faults a repair that ended may have been of the first: then the job must also
+        have finished a step that began after the last one.
+        """
+        lasts = any(plan.hold is None for plan in plans)
+        shows_at = now() + (_EFFECT_LIMIT if lasts else 0.0)
 
         def is_over() -> bool:
             if self.controllers.is_over:
-                return True
+                return len(plans) == 1 or responses.response == "recovered"
             return now() >= shows_at and self._has_responded(responses)
 
         if not self._wait(is_over, deadline):
             return f"not recovered within {self.limit:g} s"
-        if not self._has_responded(responses) and breaks(plan.kind):
+        if not self._has_responded(responses) and any(breaks(plan.kind) for plan in plans):
             return self.broken or "the job ended before it made a step after the fault"
         self.response = "recovered" if self.controllers.is_over else responses.response
         return self.broken

@@ -23,7 +23,7 @@ power, agents, instruments, leases."""
 
 def longest_restore(plan: Plan) -> float:
     """Return the longest time in seconds that the clean-up may take."""
-    faults = (len(trial.far_end_faults) + bool(trial.fault) for trial in plan.trials)
+    faults = (len(trial.far_end_faults) + len(trial.faults) for trial in plan.trials)
     return (_STEPS + max(faults, default=0)) * (RESTORE_LIMIT + GRACE)
 
 

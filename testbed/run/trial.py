@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,9 @@ from testbed.run.agent_reports import observation, timed_step
 from testbed.run.context import RunContext
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.expectation import Predictor
-from testbed.run.fault_injection import FarEndFaults, FaultInjection, find_victim, made_fault
+from testbed.run.fault_injection import FarEndFaults
 from testbed.run.inbox import Report
+from testbed.run.job_faults import JobFaults
 from testbed.run.other_jobs import OtherJobs
 from testbed.run.planning.fault_plans import breaks, struck_job
 from testbed.run.planning.steps import FaultPlan, RunTrial
@@ -30,7 +31,6 @@ from testbed.run.step_pace import StepPace
 from testbed.run.step_record import NEAR, StepRecord
 from testbed.schema import Experiment
 
-_FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
 
 
@@ -60,7 +60,7 @@ class Trial:
         # A job with an end was started for this trial, and may have made steps since.
         self._begun = job.completed if job.job.endless else 0
         self._far_ends = FarEndFaults(context)
-        self._injection: FaultInjection | None = None
+        self._faults = JobFaults(self.experiment, job, context)
         self._clocks = context.bench.clocks.known
         self._responses = ResponseTracker(len(job.hosts), self._clocks)
         self._limit = self.experiment.limits.trial
@@ -88,12 +88,12 @@ class Trial:
         self._responses.handle(begun)
         self.controllers.begin()
         self._begin_far_end_faults(deadline)
-        if self.plan.fault is None:
-            self._note_prediction(None, 0.0)
+        if not self.plan.faults:
+            self._note_prediction((), 0.0)
             self._await_end_of_job(deadline)
             self._revise_prediction()
         else:
-            self._run_with_fault(self.plan.fault, deadline)
+            self._run_with_faults(self.plan.faults, deadline)
         if self.failure and len(self.jobs) > 1:
             self.others.add_failure(self.job, self.failure)
         self.others.wait_for_ends(deadline, self._limit)
@@ -107,8 +107,7 @@ class Trial:
         if not self.failure:
             self.failure = self._wait.wait_for_repair(deadline)
         self.controllers.end()
-        has_receipt = self._injection is not None and bool(self._injection.receipt)
-        self._note_end(have_struck and (self.plan.fault is None or has_receipt))
+        self._note_end(have_struck and self._faults.have_struck(len(self.plan.faults)))
 
     def _note_end(self, is_valid: bool) -> None:
         """Write what the trial came to; one not watched throughout is invalid."""
@@ -127,44 +126,45 @@ class Trial:
         data["response"] = None if self.failure else self._wait.response
         self._log.append("trial.end", self.plan.arm, **data, reason="; ".join(reasons))
 
-    # --- the course of a trial with a fault -------------------------------------------------
+    # --- the course of a trial with faults ----------------------------------------------------
 
-    def _run_with_fault(self, plan: FaultPlan, deadline: Deadline) -> None:
-        step_time = self._baseline(plan.step, deadline)
+    def _run_with_faults(self, plans: Sequence[FaultPlan], deadline: Deadline) -> None:
+        step_time = self._baseline(plans[0].step, deadline)
         if self.failure:
             return
-        self._note_prediction(plan, step_time)
-        fault = made_fault(self.experiment)
-        self._inbox.pause(deadline.within(plan.phase * step_time))
-        victim = find_victim(plan, self.job, self.context)
-        if victim is None:
-            host = plan.port.partition(".")[0]
-            self.failure = f"the job has moved away from {host}, whose port was to be hit"
-            return
-        origin = Origin(self.job.name)
-        injection = FaultInjection(
-            plan, fault, victim, self.context, self._responses, origin=origin
-        )
-        # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
-        self._injection = injection
-        self.controllers.await_fault()
-        injection.inject(deadline.within(_FAULT_LIMIT))
-        if plan.hold is not None:
-            self._inbox.pause(deadline.within(plan.hold))
-            injection.take_back()
-        if breaks(plan.kind) or plan.hold is not None:
-            self._await_recovery(plan, step_time, deadline)
+        self._note_prediction(plans, step_time)
+        self._inject_all(plans, step_time, deadline)
+        self._faults.end_holds(deadline)
+        if not self.failure and any(breaks(one.kind) or one.hold is not None for one in plans):
+            self._await_recovery(plans, step_time, deadline)
         else:  # it stays until the job has ended
             self._await_end_of_job(deadline)
-        injection.await_receipt()
-        if plan.hold is None:
-            injection.take_back()
+        self._faults.confirm_and_undo()
         for record in self._records.values():
             record.let_go()
         self._await_end_of_job(deadline)
 
-    def _await_recovery(self, plan: FaultPlan, step_time: float, deadline: Deadline) -> None:
-        self.failure = self._wait.wait(plan, self._responses, deadline)
+    def _inject_all(self, plans: Sequence[FaultPlan], step_time: float, deadline: Deadline) -> None:
+        """Inject every fault at its time, or stop where the job cannot go on until then."""
+        for plan in plans:
+            if plan.after is not None:
+                self._faults.pause_after_latest(plan.after, deadline)
+                self.failure = self._wait.broken
+            elif plan is not plans[0]:
+                self._faults.end_holds(deadline)
+                self._baseline(plan.step, deadline)
+            if not self.failure and plan.after is None:
+                self._inbox.pause(deadline.within(plan.phase * step_time))
+            if not self.failure:
+                begin = self.controllers.await_fault if plan is plans[0] else _nothing
+                self.failure = self._faults.inject(plan, self._responses, deadline, begin)
+            if self.failure:
+                return
+
+    def _await_recovery(
+        self, plans: Sequence[FaultPlan], step_time: float, deadline: Deadline
+    ) -> None:
+        self.failure = self._wait.wait(plans, self._responses, deadline)
         if not self.failure and self._wait.response == "recovered":
             self.failure = self._wait.wait_for_throughput(step_time, deadline)
 
@@ -172,8 +172,12 @@ class Trial:
         if not self.failure and not self.job.job.endless:
             self.failure = self._wait.wait_for_end(deadline)
 
-    def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
+    def _note_prediction(self, plans: Sequence[FaultPlan], step_time: float) -> None:
+        """Write what the model expects; of several faults in one trial it expects nothing."""
         for name, job in self.jobs.items():
+            if job is self.job and len(plans) > 1:
+                continue
+            plan = plans[0] if plans else None
             mine = (plan, job, step_time) if job is self.job else (None, job, 0.0)
             if terms := self.predictors[name].terms(*mine):
                 with attributed(Origin(name)):
@@ -187,7 +191,7 @@ class Trial:
                 name: replace(one, links=one.links.with_changes(timed.get(name, ())))
                 for name, one in self.predictors.items()
             }
-            self._note_prediction(None, 0.0)
+            self._note_prediction((), 0.0)
 
     def _begin_far_end_faults(self, deadline: Deadline) -> None:
         """Let switches misbehave, each from its step on."""
@@ -229,8 +233,7 @@ class Trial:
         if job is self.job:
             if rank is not None and report.said.get("event") in KINDS:
                 self._pace.add_step(rank, report.said, report.received)
-            if self._injection:
-                self._injection.look_for_receipt(report, event, self._clocks)
+            self._faults.look_for_receipts(report, event, self._clocks)
         if seen is not None:
             self.controllers.observe(JobObserved(job.name, seen))
         if job.collective and rank is not None and event and event.kind == "step":
@@ -249,3 +252,7 @@ class Trial:
             self.pause = max(self.pause, self.context.pauses.longest())
             if not self.pause:
                 raise
+
+
+def _nothing() -> None:
+    """Let earlier recoveries count: a fault that is not the first may strike while one goes on."""

@@ -53,10 +53,12 @@ class Target:
 
 
 class At(StrictModel):
-    """The time of a fault, in steps of the job."""
+    """The time of a fault: in a step of the job, or so long after the fault before it."""
 
-    step: Annotated[int, Field(ge=1)]
+    step: Annotated[int, Field(ge=1)] | None = None
     """The step during which it fires."""
+    after: Annotated[float | None, TIME] = None
+    """Seconds since the fault before it was injected."""
 
 
 class Job(PluginEntry):
@@ -262,6 +264,11 @@ class Experiment(Document):
                 elif one.job and one.job not in self.jobs:
                     message = f"{one.job!r} is not a job of this experiment"
                     yield Problem.unknown((key, index, "job"), message, one.job, self.jobs)
+        for index, fault in enumerate(self.faults):
+            if (fault.at.step is None) == (fault.at.after is None):
+                message = "`at` names a step of the job, or a time after the fault before it"
+                hint = "write {step: 20}, or {after: 50 ms} from the second fault on"
+                yield Problem(("faults", index, "at"), message, hint)
 
     def _of_a_job(self) -> Iterator[tuple[str, tuple[Fault | Controller, ...]]]:
         """Yield the lists of entries that each name a job, by key."""

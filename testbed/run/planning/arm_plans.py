@@ -19,9 +19,11 @@ class PlannedFault:
     kind: str
     job: str
     target: str
-    step: int
+    step: int | None
     hold: float | None
     options: Mapping[str, Any]
+    after: float | None = None
+    """Seconds after the fault before it, where it names no step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _planned_job(placement: Placement) -> PlannedJob:
 def _planned_fault(fault: Fault) -> PlannedFault:
     options = json.loads(json.dumps(asdict(fault.options), default=_plain))
     return PlannedFault(
-        fault.kind, fault.job, str(fault.target), fault.at.step, fault.hold, options
+        fault.kind, fault.job, str(fault.target), fault.at.step, fault.hold, options, fault.at.after
     )
 
 

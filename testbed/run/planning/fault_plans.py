@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.run.planning.steps import FarEndFault
-from testbed.schema import Experiment, Fault, Lab
+from testbed.schema import Experiment, Fault, Lab, Target
 
 JOB_FAULT = 0
-"""Which of an experiment's faults is that of the job: faults of switches are listed after it."""
+"""Which of an experiment's faults is the first of the job: those of switches are listed last."""
+
+
+def job_faults(experiment: Experiment) -> tuple[Fault, ...]:
+    """Return the faults of an experiment that hit the job, in the order of their injection."""
+    return tuple(takewhile(lambda fault: not is_of_far_end(fault), experiment.faults))
 
 
 def job_fault(experiment: Experiment) -> Fault | None:
-    """Return the fault of an experiment that hits the job, or None."""
-    first = next(iter(experiment.faults), None)
-    return None if first is None or is_of_far_end(first) else first
+    """Return the first fault of an experiment that hits the job, or None."""
+    return next(iter(job_faults(experiment)), None)
+
+
+def named_rank(target: Target, hosts: Sequence[str]) -> int | None:
+    """Return the rank that a target names among the ranks' hosts; None for a random one."""
+    if target.host:
+        return hosts.index(target.host) if target.host in hosts else None
+    return target.rank
 
 
 def struck_job(experiment: Experiment) -> str:
@@ -49,15 +61,41 @@ def breaks(fault: str) -> bool:
 
 
 def check_order(experiment: Experiment) -> None:
-    """Raise FileError where a fault of a switch is listed before that of the job."""
-    kinds = [is_of_far_end(fault) for fault in experiment.faults]
-    if kinds[:1] == [True] and False in kinds:
-        entry = kinds.index(False)
-        raise FileError(
-            experiment.source.where("faults", entry),
-            f"{experiment.faults[entry].kind} is a fault of a job and must be the first entry",
-            hint="list the faults of switches after it",
-        )
+    """Raise FileError for a fault of a job after one of a switch, or at an impossible time."""
+    of_job = len(job_faults(experiment))
+    for entry, fault in enumerate(experiment.faults):
+        where = partial(experiment.source.where, "faults", entry)
+        if entry >= of_job:
+            if not is_of_far_end(fault):
+                message = f"{fault.kind} is a fault of a job and must be the first entry"
+                raise FileError(where(), message, hint="list the faults of switches after it")
+            if fault.at.after is not None:
+                message = f"{fault.kind} begins in a step, which `at` does not name"
+                raise FileError(where("at", "after"), message, hint="write at: {step: 1}")
+        elif entry == 0:
+            if fault.at.after is not None:
+                message = f"there is no fault before this {fault.kind}"
+                raise FileError(where("at", "after"), message, hint="write at: {step: 20}")
+        else:
+            _check_follows(experiment, entry)
+
+
+def _check_follows(experiment: Experiment, entry: int) -> None:
+    """Refuse what cannot follow another fault in one trial."""
+    fault, before = experiment.faults[entry], experiment.faults[:entry]
+    where = partial(experiment.source.where, "faults", entry)
+    reached = max(one.at.step or 0 for one in before)
+    if fault.at.step is not None and fault.at.step <= reached:
+        message = f"{fault.kind} is due in step {fault.at.step}, and the fault before it in "
+        hint = "write a later step, or `after` and a time, as {after: 50 ms}"
+        raise FileError(where("at", "step"), f"{message}step {reached}", hint=hint)
+    for index, one in enumerate((*before, fault)):
+        if not breaks(one.kind):
+            raise FileError(
+                experiment.source.where("faults", index, "kind"),
+                f"{one.kind} only slows a rank down, and the trial has another fault",
+                hint="give it a variant of its own",
+            )
 
 
 def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
@@ -73,13 +111,8 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
     for entry, fault in enumerate(experiment.faults):
         where = partial(experiment.source.where, "faults", entry)
         if not is_of_far_end(fault):
-            if entry != JOB_FAULT:
-                raise FileError(
-                    where(),
-                    "a second fault of a job in one trial cannot be injected yet",
-                    hint="give it a variant of its own",
-                )
             continue
+        step = fault.at.step or 1
         name = str(fault.target)
         if name not in lab.switches:
             hint = nearest(name, list(lab.switches))
@@ -91,8 +124,8 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
             hint = "remove `hold`, or limit how often the fault occurs with `count`"
             raise FileError(where("hold"), message, hint=hint)
         main = job_fault(experiment)
-        if main and fault.at.step > main.at.step:
-            message = f"{fault.kind} would begin in step {fault.at.step}, after the {main.kind}"
+        if main and main.at.step is not None and step > main.at.step:
+            message = f"{fault.kind} would begin in step {step}, after the {main.kind}"
             hint = f"write step {main.at.step} or an earlier one"
             raise FileError(where("at", "step"), message, hint=hint)
-        yield FarEndFault(fault.kind, name, fault.at.step, entry)
+        yield FarEndFault(fault.kind, name, step, entry)

@@ -10,9 +10,16 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import kind, nearest
-from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_jobs, check_order, job_fault
+from testbed.run.planning.fault_plans import (
+    breaks,
+    check_jobs,
+    check_order,
+    job_fault,
+    job_faults,
+    named_rank,
+)
 from testbed.run.planning.placement import Placement, Placements
-from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
+from testbed.schema import TUNABLE, Arm, Experiment, Lab
 
 
 def check_hosts(
@@ -69,23 +76,49 @@ def check_fault(arm: Arm, lab: Lab, placements: Placements, *, is_only_trial: bo
             )
         return
     placement = placements[fault.job]
-    _check_permission(experiment, lab, fault, placement)
+    for entry in range(len(job_faults(experiment))):
+        _check_job_fault(arm, lab, placement, entry, is_only_trial=is_only_trial)
+    _check_distinct(experiment, placement)
+
+
+def _check_job_fault(
+    arm: Arm, lab: Lab, placement: Placement, entry: int, *, is_only_trial: bool
+) -> None:
+    experiment, fault = arm.experiment, arm.experiment.faults[entry]
+    _check_permission(experiment, lab, entry, placement)
     if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
         raise FileError(
-            experiment.source.where("faults", JOB_FAULT),
+            experiment.source.where("faults", entry),
             f"a trial of {arm.name} would never end: {fault.kind} breaks nothing, and job "
             f"{placement.name} has no last step",
             hint="give the fault `hold`, or the job `steps`",
         )
-    _check_moment(experiment, fault, placement)
+    _check_moment(experiment, entry, placement)
     if kind("faults", fault.kind).fault.hits == "port":
-        _check_port(experiment, lab, fault)
-    _check_target(experiment, fault, placement, is_only_trial=is_only_trial)
+        _check_port(experiment, lab, entry)
+    _check_target(experiment, entry, placement, is_only_trial=is_only_trial)
 
 
-def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement: Placement) -> None:
+def _check_distinct(experiment: Experiment, placement: Placement) -> None:
+    """Refuse faults of one trial that hit one rank, and more of them than there are ranks."""
+    hosts, faults = placement.hosts, job_faults(experiment)
+    hit: set[int] = set()
+    for entry, fault in enumerate(faults):
+        where = experiment.source.where("faults", entry, "target")
+        if entry >= len(hosts):
+            message = f"the trial has more faults than job {placement.name} has ranks"
+            raise FileError(where, message, hint="leave one out, or use more ranks")
+        if (rank := named_rank(fault.target, hosts)) is None:
+            continue
+        if rank in hit:
+            message = f"another fault of the trial hits rank {rank} already"
+            raise FileError(where, message, hint="write another rank, or 'random'")
+        hit.add(rank)
+
+
+def _check_permission(experiment: Experiment, lab: Lab, entry: int, placement: Placement) -> None:
     """Refuse what may not or cannot be done to every host that may be a rank's in some trial."""
-    where = experiment.source.where("faults", JOB_FAULT, "kind")
+    where, fault = experiment.source.where("faults", entry, "kind"), experiment.faults[entry]
     known = kind("faults", fault.kind).fault
     for host in placement.used:
         if not lab.permits(fault.kind, host):
@@ -114,11 +147,11 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
         )
 
 
-def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) -> None:
-    last = placement.job.last_step
-    if last is not None and fault.at.step > last:
+def _check_moment(experiment: Experiment, entry: int, placement: Placement) -> None:
+    last, fault = placement.job.last_step, experiment.faults[entry]
+    if last is not None and fault.at.step is not None and fault.at.step > last:
         raise FileError(
-            experiment.source.where("faults", JOB_FAULT, "at", "step"),
+            experiment.source.where("faults", entry, "at", "step"),
             f"job {placement.name} ends with step {last} (the first is 0), and {fault.kind} is due "
             f"in step {fault.at.step}",
             hint="write an earlier step here, or more `steps` for the job",
@@ -126,10 +159,11 @@ def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) ->
 
 
 def _check_target(
-    experiment: Experiment, fault: Fault, placement: Placement, *, is_only_trial: bool
+    experiment: Experiment, entry: int, placement: Placement, *, is_only_trial: bool
 ) -> None:
-    target, hosts = fault.target, placement.hosts
-    where = experiment.source.where("faults", JOB_FAULT, "target")
+    fault, hosts = experiment.faults[entry], placement.hosts
+    target = fault.target
+    where = experiment.source.where("faults", entry, "target")
     if target.rank is not None and target.rank >= len(hosts):
         raise FileError(
             where,
@@ -156,8 +190,9 @@ def _check_target(
         )
 
 
-def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
-    target, where = fault.target, experiment.source.where("faults", JOB_FAULT, "target")
+def _check_port(experiment: Experiment, lab: Lab, entry: int) -> None:
+    fault, where = experiment.faults[entry], experiment.source.where("faults", entry, "target")
+    target = fault.target
     if target.kind != "port":
         raise FileError(
             where,

@@ -17,7 +17,7 @@ from testbed.analysis.metric_definitions import (
 )
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
-from testbed.run.planning.fault_plans import job_fault
+from testbed.run.planning.fault_plans import job_fault, job_faults
 from testbed.schema import Arm, Condition, Experiment, Fault
 from testbed.schema.validation import Problem, schema_error
 
@@ -171,6 +171,8 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_job(experiment, arm, job)
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
+    if len(job_faults(spec)) > 1 and predicted is not None:
+        predicted = frozenset()
     any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)
     said = f"job {job} ({spec.jobs[job].kind})"
     return _ArmMetrics(arm_name, known, predicted, any_size, said, lacks, remedy)

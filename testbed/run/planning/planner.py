@@ -13,7 +13,7 @@ from testbed.fabric.circuits import Circuit, Wiring, crossing, in_order
 from testbed.run.planning import steps
 from testbed.run.planning.arm_plans import planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
-from testbed.run.planning.fault_plans import far_end_faults, job_fault
+from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_rank
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
@@ -33,7 +33,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     check_metrics(experiment)
     if computed:
         trials = tuple(
-            steps.RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count)
+            steps.RunTrial(number, arm.name, ()) for number, arm in enumerate(arms * count)
         )
         return Plan(experiment.experiment, lab.lab, seed, trials)
     check_scopes(experiment)
@@ -159,24 +159,34 @@ def _trials(
         shuffled = list(placed)
         chance.shuffle(shuffled)
         for number, (arm, placements) in enumerate(shuffled, start=block * len(placed)):
-            fault = _drawn_fault(arm.experiment, placements, chance)
+            faults = _drawn_faults(arm.experiment, placements, chance)
             yield steps.RunTrial(
-                number, arm.name, fault, of_far_ends[arm.name], *recabled(before, arm.name)
+                number, arm.name, faults, of_far_ends[arm.name], *recabled(before, arm.name)
             )
             before = arm.name
 
 
-def _drawn_fault(
+def _drawn_faults(
     experiment: Experiment, placements: Placements, chance: random.Random
-) -> steps.FaultPlan | None:
-    fault = job_fault(experiment)
-    if fault is None:
-        return None
-    target, hosts = fault.target, placements[fault.job].hosts
-    if target.kind == "random":
-        rank = chance.randrange(len(hosts))
-    else:
-        rank = hosts.index(target.host) if target.rank is None else target.rank
-    phase = round(chance.random(), 6)
-    port = str(target) if target.kind == "port" else ""
-    return steps.FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)
+) -> tuple[steps.FaultPlan, ...]:
+    """Draw the victims and phases of a trial's faults; no rank is drawn twice."""
+    found: list[steps.FaultPlan] = []
+    faults = job_faults(experiment)
+    hosts = placements[faults[0].job].hosts if faults else ()
+    hit = {named_rank(fault.target, hosts) for fault in faults}
+    for entry, fault in enumerate(faults):
+        target = fault.target
+        rank = named_rank(target, hosts)
+        if rank is None:
+            left = [rank for rank in range(len(hosts)) if rank not in hit]
+            rank = left[chance.randrange(len(left))]
+            hit.add(rank)
+        phase = round(chance.random(), 6)
+        port = str(target) if target.kind == "port" else ""
+        step = found[-1].step if fault.at.step is None else fault.at.step
+        found.append(
+            steps.FaultPlan(
+                *(fault.kind, rank, step, phase, fault.hold, port, entry), fault.at.after
+            )
+        )
+    return tuple(found)

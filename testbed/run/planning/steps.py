@@ -66,7 +66,8 @@ class StartJob:
 class FaultPlan:
     """One fault of one trial, drawn from the seed.
 
-    It fires `phase` of a step's time into step `step` of the trial, counted from its baseline.
+    It fires `phase` of a step's time into step `step` of the trial, counted from its baseline; or
+    `after` seconds after the one before it, which fires in that step or later.
     """
 
     kind: str
@@ -76,6 +77,10 @@ class FaultPlan:
     hold: float | None
     port: str = ""
     """The fabric port that is hit, where the fault hits one."""
+    entry: int = 0
+    """Which of the experiment's faults it is."""
+    after: float | None = None
+    """Seconds after the fault before it; None where it waits for its step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +100,18 @@ class RunTrial:
 
     number: int
     arm: str
-    fault: FaultPlan | None
+    faults: tuple[FaultPlan, ...]
+    """Those of the job, in the order in which they are injected."""
     far_end_faults: tuple[FarEndFault, ...] = ()
     removes: tuple[Circuit, ...] = ()
     """The circuits of the arm before that this arm does not have, removed before the trial."""
     adds: tuple[Circuit, ...] = ()
     """The circuits of this arm that the arm before does not have."""
+
+    @property
+    def fault(self) -> FaultPlan | None:
+        """Return the first fault of the job, with which a recovery begins; None without one."""
+        return self.faults[0] if self.faults else None
 
 
 @dataclass(frozen=True, slots=True)

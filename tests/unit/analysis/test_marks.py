@@ -433,3 +433,21 @@ def test_a_trial_cut_off_in_the_record_is_invalid():
     assert not trial.valid
     assert trial.recovered
     assert trial.reason == "the record ends before the trial does"
+
+
+@pytest.mark.parametrize(
+    ("second", "recovered_after"),
+    [
+        (2.04, 0.5),  # during the recovery: the next step is one after both
+        (2.45, 0.7),  # a step had begun by then, so the one after it counts
+        (2.75, 0.9),  # after a step of the new generation had been finished
+    ],
+)
+def test_of_several_faults_a_recovery_lasts_from_the_first_to_a_step_after_the_last(
+    second, recovered_after
+):
+    log = recovery()
+    log.fault(second, until=second + 0.01, rank=2)
+    trial = log.trial()
+    assert trial.marks.relative()["t0"] == 0
+    assert trial.values["recovery_time"] == about(recovered_after)

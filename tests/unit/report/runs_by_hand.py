@@ -120,7 +120,7 @@ def plan(*, trials: int = 2, keep: bool = False) -> Plan:
             OpenHosts(("h0", "h1", "h2", "h3", "h4")),
             ProgramCircuits(circuits, _light()),
             StartJob("main", "train", ("h0", "h1", "h2", "h3"), ("h4",)),
-            *(RunTrial(n, ("warm", "cold")[n % 2], fault) for n in range(trials)),
+            *(RunTrial(n, ("warm", "cold")[n % 2], (fault,)) for n in range(trials)),
             Restore(keep),
         ),
     )

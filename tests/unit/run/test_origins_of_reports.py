@@ -38,7 +38,7 @@ def between_trials(experiment, job, context):
 def in_a_trial(experiment, job, context):
     beside, jobs = living_with(experiment, job, context), RunningJobs({"main": job})
     controllers = start_controllers(experiment, jobs, context, beside=beside)
-    trial = Trial(RunTrial(0, "warm", None), experiment, jobs, controllers, {}, context)
+    trial = Trial(RunTrial(0, "warm", ()), experiment, jobs, controllers, {}, context)
     return trial._handle
 
 

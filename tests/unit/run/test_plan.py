@@ -36,10 +36,10 @@ PLAN = Plan(
         RunTrial(
             0,
             "warm",
-            FaultPlan("power-cut", 1, 8, 0.25, None),
+            (FaultPlan("power-cut", 1, 8, 0.25, None),),
             (FarEndFault("switch-busy", "ocs", 6, entry=1),),
         ),
-        RunTrial(1, "cold", None),
+        RunTrial(1, "cold", ()),
         Restore(False),
     ),
 )
@@ -67,14 +67,18 @@ def test_a_plan_is_plain_json_that_names_what_each_step_does():
         "do": "RunTrial",
         "number": 0,
         "arm": "warm",
-        "fault": {
-            "kind": "power-cut",
-            "rank": 1,
-            "step": 8,
-            "phase": 0.25,
-            "hold": None,
-            "port": "",
-        },
+        "faults": [
+            {
+                "kind": "power-cut",
+                "rank": 1,
+                "step": 8,
+                "phase": 0.25,
+                "hold": None,
+                "port": "",
+                "entry": 0,
+                "after": None,
+            }
+        ],
         "far_end_faults": [{"kind": "switch-busy", "switch": "ocs", "step": 6, "entry": 1}],
         "removes": [],
         "adds": [],
@@ -99,8 +103,8 @@ def changed(number, step):
         replace(PLAN, experiment="large"),
         replace(PLAN, steps=PLAN.steps[:-1]),
         changed(3, StartJob("main", "train", ("h1", "h0"), ())),
-        changed(4, RunTrial(0, "warm", FaultPlan("power-cut", 1, 8, 0.250001, None))),
-        changed(4, RunTrial(0, "warm", FaultPlan("power-cut", 1, 8, 0.25, None))),
+        changed(4, RunTrial(0, "warm", (FaultPlan("power-cut", 1, 8, 0.250001, None),))),
+        changed(4, RunTrial(0, "warm", (FaultPlan("power-cut", 1, 8, 0.25, None),))),
         changed(6, Restore(True)),
     ],
 )

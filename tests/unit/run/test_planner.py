@@ -304,16 +304,6 @@ REFUSED = {
         [("experiment", "fabric: circuit", "fabric: packet")],
         "experiment.yaml:3:27: the experiment needs a packet fabric and lab bench has circuits",
     ),
-    "two faults": (
-        [
-            (
-                "experiment",
-                "policy: {",
-                "  - {kind: rank-kill, target: random, at: {step: 9}}\npolicy: {",
-            )
-        ],
-        "experiment.yaml:8:5: a second fault of a job in one trial cannot be injected yet",
-    ),
     "a ring over hosts with one port": (
         [("lab", "      p1: {interface: eth2, address: 10.0.0.4/24, tx: ocs.4, rx: ocs.20}\n", "")],
         "experiment.yaml:5:54: the fibres of lab bench cannot make this ring: a ring needs two "

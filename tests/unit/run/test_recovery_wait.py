@@ -58,7 +58,7 @@ class Course:
             self.tell(t + self.hold, "fault.undo", "h0", sent=t + self.hold, done=t + self.hold)
 
     def wait(self, seconds=LONG):
-        return self.recovery_wait.wait(self.plan, self.responses, Deadline.after(seconds))
+        return self.recovery_wait.wait((self.plan,), self.responses, Deadline.after(seconds))
 
 
 @pytest.fixture
