@@ -21,9 +21,11 @@ def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:
 def planned_profiles(experiment: Experiment, lab: Lab) -> list[Profile]:
     """Return each profile with the time until light is back: loss, settle time and link-up.
 
-    The list is empty where no trial can have a recovery.
+    The list is empty where no trial can have a recovery, and where no switch is re-pointed.
     """
     found: list[Profile] = []
+    if experiment.needs.fabric == "packet" or not lab.switches:
+        return found
     if not any(_can_recover(arm.experiment) for arm in experiment.arms()):
         return found
     for profile in PROFILES:

@@ -93,6 +93,11 @@ class State:
     victims: tuple[str, ...] = ()
     """All hosts that have failed, in order."""
 
+    def survivors_on(self, host: str) -> tuple[int, ...]:
+        """Return the ranks on a host that are not being replaced."""
+        repair = next_repair(self.repair)
+        return tuple(r for r in sorted(repair.survivors(self.now)) if self.now.hosts[r] == host)
+
     @property
     def together(self) -> str:
         """Return the beginning of a reason that names all victims; empty where there is one."""

@@ -81,7 +81,11 @@ class Splice:
         evidence, commands = state.evidence.after(observation)
         state = replace(state, evidence=evidence)
         while (failed := state.evidence.failed) and not state.gave_up:
-            state, more = self._replace(state, failed)
+            for one in failed:
+                state, more = self._without_newcomer(without_spare(state, one.host), one)
+                commands += more
+            ranks = [(r, one) for one in failed for r in state.survivors_on(one.host)]
+            state, more = self._replace(state, ranks) if not state.gave_up else (state, ())
             commands += more
         if state.gave_up:
             return state, commands
@@ -94,20 +98,30 @@ class Splice:
             return state, commands + more
         return state, commands
 
+    def _without_newcomer(self, state: State, failed: HostFailure) -> tuple[State, Commands]:
+        """Have another spare take the place of a newcomer whose host, in use before, failed."""
+        repair = next_repair(state.repair)
+        rank = repair.newcomers(state.now).get(failed.host)
+        if rank is None:
+            return state, ()
+        return self._next_spare(state, repair, rank, failed.because)
+
     # --- deciding ---------------------------------------------------------------------------
 
     def _replace_rank(self, state: State, rank: int, because: str) -> tuple[State, Commands]:
         failure = HostFailure(state.now.hosts[rank], "rank", because)
-        return self._replace(state, (failure,))
+        return self._replace(state, ((rank, failure),))
 
-    def _replace(self, state: State, failed: Sequence[HostFailure]) -> tuple[State, Commands]:
-        """Have spares take the places of hosts, besides those that are being replaced already."""
+    def _replace(
+        self, state: State, failed: Sequence[tuple[int, HostFailure]]
+    ) -> tuple[State, Commands]:
+        """Have spares take the places of ranks, besides those that are being replaced already."""
         now, repair = state.now, next_repair(state.repair)
         commands: Commands = ()
-        for one in failed:
-            rank, permitted = now.hosts.index(one.host), fences(one.failure, now.fences[one.host])
+        for rank, one in failed:
+            permitted = fences(one.failure, now.fences[one.host])
             repair = repair.with_replacement(rank, Replacement(one.host, permitted[1:]))
-            state = replace(state, victims=(*state.victims, one.host))
+            state = replace(state, victims=tuple(dict.fromkeys((*state.victims, one.host))))
             why = ""
             if len(repair.restored) == len(now.hosts):
                 why = "and no other rank holds its state"
@@ -176,7 +190,7 @@ class Splice:
                 return self._spare_ready(state, repair, newcomers.get(host))
             case protocol.CommandFailed(_, _, of, number) if self._is_present(state, of, number):
                 return self._command_failed(state, repair, observation)
-            case protocol.AgentLost(host) if host in newcomers:
+            case protocol.AgentLost(host) if host in newcomers and not state.survivors_on(host):
                 because = f"the agent of {host} is gone"
                 return self._next_spare(state, repair, newcomers[host], because)
         if isinstance(observation, HostObservation):
@@ -297,9 +311,10 @@ class Splice:
 
     def _replace_silent(self, state: State, ranks: frozenset[int]) -> tuple[State, Commands]:
         """Replace ranks that missed their heartbeats, as all but these have left."""
-        hosts = [(rank, state.now.hosts[rank]) for rank in sorted(ranks)]
-        reason = "rank {} was silent and did not leave"
-        found = [HostFailure(host, "rank", reason.format(rank)) for rank, host in hosts]
+        found = []
+        for rank in sorted(ranks):
+            reason = f"rank {rank} was silent and did not leave"
+            found.append((rank, HostFailure(state.now.hosts[rank], "rank", reason)))
         return self._replace(state, found)
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:

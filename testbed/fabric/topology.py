@@ -13,10 +13,11 @@ Ports = Mapping[str, Sequence[str]]
 def ring(hosts: Sequence[str], ports: Ports) -> Matching:
     """Return the ring of hosts: the last port of each goes to the first port of the next.
 
-    Two hosts with two ports each get two circuits; a ring of fewer than two hosts has none. Raise
-    ValueError when a host of the ring has fewer than two ports.
+    Two hosts with two ports each get two circuits; a ring of fewer than two hosts has none, nor has
+    one of hosts without ports, which a packet switch joins. Raise ValueError when a host of the
+    ring has fewer than two ports.
     """
-    if len(hosts) < 2:
+    if len(hosts) < 2 or not any(ports[host] for host in hosts):
         return frozenset()
     for host in hosts:
         if len(ports[host]) < 2:

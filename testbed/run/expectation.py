@@ -97,6 +97,8 @@ class Predictor:
             hold=fault.hold or 0.0,
             recovery=recovery(self.arm, job.name),
         )
+        if job.fabric == "packet":
+            return under(replace(self.physics, settle=0.0, link_up=0.0))
         elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}
 

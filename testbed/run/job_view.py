@@ -27,11 +27,13 @@ def view_of(jobs: Collection[RunningJob], bench: Bench) -> View:
     """Return what the controllers of a trial begin with."""
     lab = bench.lab
     fences = {host: lab.fences(host) for host in lab.hosts}
+    on_circuits = any(job.fabric == "circuit" for job in jobs)
+    ports = lab.ports() if on_circuits else dict.fromkeys(lab.hosts, ())
     return View(
         now(),
         {job.name: job_view(job, job.completed) for job in jobs},
         tuple(host for job in jobs for host in _spares(job)),
-        lab.ports(),
+        ports,
         fences,
         bench.fabric.circuits,
     )

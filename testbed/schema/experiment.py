@@ -66,7 +66,8 @@ class Job(PluginEntry):
 
     kind: str
     hosts: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses."""
+    """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses. A
+    spare may be on a host that runs a rank."""
     ranks_per_host: Annotated[int, Field(ge=1)] = 1
     """Rank `r` runs on host number `r // ranks_per_host` of the job."""
 
@@ -252,7 +253,11 @@ class Experiment(Document):
         """Yield contradictions between the parts of the experiment."""
         for name, job in self.jobs.items():
             named: set[str] = set()
-            for index, host in enumerate(job.hosts or ()):
+            hosts = job.hosts or ()
+            first_spare = len(hosts) - getattr(job.options, "spares", 0)
+            for index, host in enumerate(hosts):
+                if index == first_spare:
+                    named.clear()
                 if host in named:
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
                 named.add(host)

@@ -113,7 +113,8 @@ def check_controllers(experiment: Experiment, lab: Lab, placements: Placements) 
 
 def _planned_view(lab: Lab, placements: Placements) -> View:
     """Return what controllers begin with, as far as it is known before a run."""
-    ports = lab.ports()
+    on_circuits = any(one.fabric == "circuit" for one in placements.values())
+    ports = lab.ports() if on_circuits else dict.fromkeys(lab.hosts, ())
     jobs = {}
     for name, one in placements.items():
         about = (one.asked, collective_of(one.job), one.spares)

@@ -183,9 +183,10 @@ def _asked(
 
 
 def refuse_other_circuits(experiment: Experiment, name: str, why: str, or_else: str = "") -> None:
-    """Refuse controllers that act on the circuits of a job."""
+    """Refuse controllers of a job's circuits; one that acts on its ranks can do without."""
     for spec in experiment.reacting():
-        if spec.job == name and "circuits" in spec.acts_on:
+        acts_on = spec.acts_on if spec.job == name else ()
+        if "circuits" in acts_on and "membership" not in acts_on:
             where = experiment.source.where(*spec.steps, "kind")
             message = f"{spec.kind} re-points circuits, and {why}"
             raise FileError(where, message, hint=f"remove {spec.kind}{or_else}")

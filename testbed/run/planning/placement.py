@@ -119,6 +119,10 @@ def _placed(
         _check_packet_ports(experiment, lab, name, hosts)
         _check_packet_job(experiment, name, job)
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
+    if len({*hosts}) < len(hosts):
+        message = "a spare on a host in use needs a packet switch"
+        hint = "list another host, or use a lab with a packet switch"
+        raise FileError(experiment.source.where("jobs", name, "hosts"), message, hint=hint)
     if each > 1:
         message = "ranks that share a host's ports need a packet switch"
         hint = "write `fabric: packet`, and use a lab with a packet switch"
@@ -163,8 +167,13 @@ def _check_packet_ports(
 
 
 def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
-    """Refuse what a job asks of circuits where there are none."""
+    """Refuse what a job asks of circuits where there are none, and what nothing can recover."""
     where = experiment.source.where
+    for spec in experiment.reacting():
+        if "membership" in spec.acts_on and job.topology is None:
+            message = f"{spec.kind} restores ranks from their neighbours in a ring, and job {name} "
+            message += "runs schedules between all ranks"
+            raise FileError(where(*spec.steps, "kind"), message, hint=f"remove {spec.kind}")
     if getattr(experiment.jobs[name].options, "circuits", "auto") != "auto":
         message = "a packet switch has no circuits to re-point or to forward over"
         hint = f"remove `circuits`{_OR_ELSE}"
@@ -235,6 +244,7 @@ def _choose_hosts(
             raise FileError(where, message, hint="name another host")
     free = (host for host in lab.hosts if host not in set_aside and host not in users)
     hosts = tuple(named or free)
+    used = len({*hosts[:count]})
     if len(hosts) < count:
         left = f"lab {lab.lab} has {len(hosts)}" + (" left beside other jobs" if users else "")
         there = f"job {name} lists {len(hosts)}" if named else left
@@ -242,10 +252,10 @@ def _choose_hosts(
             experiment.source.where("jobs", name, "hosts" if named else "ranks"),
             f"ranks and spares need {count} hosts, and {there}",
         )
-    if count > experiment.needs.hosts:
+    if used > experiment.needs.hosts:
         raise FileError(
             experiment.source.where("needs", "hosts"),
-            f"job {name} uses {count} hosts (with spares), more than the "
+            f"job {name} uses {used} hosts (with spares), more than the "
             f"{experiment.needs.hosts} declared in needs.hosts",
             hint="raise needs.hosts, or use fewer ranks or spares",
         )
