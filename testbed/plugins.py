@@ -65,6 +65,8 @@ class RecoveryProperties:
     not survive, or never."""
     restarts: bool = False
     """Whether all ranks are started again, from their checkpoints."""
+    shares_hosts: bool = False
+    """Whether it tells ranks on one host apart, so that a spare may be on a host in use."""
 
     def takes_spare(self, fault: FaultProperties) -> bool:
         """Tell whether a spare host takes the place of the rank that a fault hits."""

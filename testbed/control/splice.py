@@ -153,7 +153,7 @@ class Splice:
 
     def _among_survivors(self, state: State, now: Situation, repair: Repair) -> State:
         """Return the state in a repair: only survivors and what joins them can fail unnoticed."""
-        hosts = tuple(now.hosts[rank] for rank in sorted(repair.survivors(now)))
+        hosts = tuple(dict.fromkeys(now.hosts[rank] for rank in sorted(repair.survivors(now))))
         evidence = state.evidence.among(hosts, repair.unchanged(now))
         return replace(state, now=now, repair=repair, evidence=evidence)
 
@@ -324,4 +324,4 @@ class Splice:
 
     def _no_evidence(self, situation: Situation) -> Evidence:
         circuits = ring(situation.hosts, situation.ports)
-        return Evidence(situation.hosts, circuits, self._probe_limit)
+        return Evidence(tuple(dict.fromkeys(situation.hosts)), circuits, self._probe_limit)

@@ -254,7 +254,7 @@ class Experiment(Document):
         for name, job in self.jobs.items():
             named: set[str] = set()
             hosts = job.hosts or ()
-            first_spare = len(hosts) - getattr(job.options, "spares", 0)
+            first_spare = getattr(job.options, "ranks", len(hosts)) // job.ranks_per_host
             for index, host in enumerate(hosts):
                 if index == first_spare:
                     named.clear()

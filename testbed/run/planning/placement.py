@@ -117,6 +117,7 @@ def _placed(
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)
+        _check_spares_in_use(experiment, name, hosts)
         _check_packet_job(experiment, name, job)
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     if len({*hosts}) < len(hosts):
@@ -182,6 +183,17 @@ def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
         message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
         hint = f"remove `topology`{_OR_ELSE}"
         raise FileError(where("jobs", name, "topology"), message, hint=hint)
+
+
+def _check_spares_in_use(experiment: Experiment, name: str, hosts: tuple[str, ...]) -> None:
+    """Refuse a spare on a host in use to a policy that does not tell ranks on one host apart."""
+    for spec in experiment.reacting():
+        if "membership" not in spec.acts_on or spec.job != name or len({*hosts}) == len(hosts):
+            continue
+        if not kind("controllers", spec.kind).recovery.shares_hosts:
+            message = f"{spec.kind} takes hosts with one rank each, and a spare is on a host in use"
+            where = experiment.source.where("jobs", name, "hosts")
+            raise FileError(where, message, hint="list another host, or use splice")
 
 
 def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:

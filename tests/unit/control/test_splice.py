@@ -532,3 +532,74 @@ def test_successive_recoveries_get_increasing_generations():
         assert world.recovered
     assert [join.generation for join in world.of(Join)] == [2, 3]
     assert world.hosts == ["h0", "h4", "h5", "h3"]
+
+
+# --- hosts that run several ranks, on a packet switch -----------------------------------------
+
+
+def sharing(hosts, spares):
+    """Return a job on a packet switch: no circuits, ranks and spares may share hosts."""
+    story = Story()
+    ports = dict.fromkeys(PORTS, ())
+    situation = Situation(hosts, spares, ports, 1, dict.fromkeys(PORTS, ALL))
+    story.state = story.policy.begin(situation)
+    return story
+
+
+def test_a_spare_on_a_host_in_use_takes_the_rank_in_and_no_circuit_is_made():
+    story = sharing(HOSTS, ("h2",))
+    assert story.tell(RankEnded(1, -9)) == (
+        Decide("rank 1 ended with code -9", "h1", "h2"),
+        Fence(1, "h1", "process"),
+    )
+    assert story.tell(Fenced("h1")) == (
+        SetCircuits(frozenset(), frozenset(), "h2", 1),
+        PrepareSpare(1, "h2"),
+        Leave(frozenset({0, 2, 3}), 1),
+    )
+    story.tell(LinksGood("h2", 1), SpareReady("h2"), RankLeft(0, 9), RankLeft(2, 9))
+    assert story.tell(RankLeft(3, 9)) == (Join(2, ("h0", "h2", "h2", "h3"), 9, {1: 0}),)
+
+
+def test_a_rank_that_ends_beside_another_is_replaced_alone():
+    story = sharing(("h0", "h2", "h2", "h3"), ("h4",))
+    assert story.tell(RankEnded(2, -9)) == (
+        Decide("rank 2 ended with code -9", "h2", "h4"),
+        Fence(2, "h2", "process"),
+    )
+    assert story.tell(Fenced("h2"))[-1] == Leave(frozenset({0, 1, 3}), 1)
+
+
+def test_a_host_that_fails_takes_all_its_ranks_and_spares_with_it():
+    story = sharing(("h0", "h2", "h2", "h3"), ("h2", "h4", "h5"))
+    story.tell(AgentLost("h2"), HostAnswered("h0"))
+    assert story.tell(HostAnswered("h3")) == (
+        Decide("the agent of h2 is gone", "h2", "h4"),
+        Fence(1, "h2", "network"),
+        Decide("the agent of h2 is gone", "h2", "h5"),
+        Fence(2, "h2", "network"),
+    )
+    assert story.tell(Fenced("h2"))[-1] == Leave(frozenset({0, 3}), 1)
+    story.tell(Fenced("h2"), SpareReady("h4"), SpareReady("h5"), LinksGood("h5", 1))
+    story.tell(RankLeft(0, 9))
+    assert story.tell(RankLeft(3, 8)) == (Join(2, ("h0", "h4", "h5", "h3"), 8, {1: 0, 2: 1}),)
+
+
+def test_a_host_that_fails_as_it_takes_a_rank_in_loses_both():
+    story = sharing(HOSTS, ("h2", "h4", "h5"))
+    story.tell(RankEnded(1, -9), Fenced("h1"))
+    story.tell(AgentLost("h2"), HostAnswered("h0"))
+    commands = story.tell(HostAnswered("h3"))
+    assert PrepareSpare(1, "h4") in commands
+    assert commands[-2:] == (
+        Decide("the agent of h2 is gone", "h2", "h5"),
+        Fence(2, "h2", "network"),
+    )
+
+
+def test_too_few_spares_for_the_ranks_of_a_host_end_the_recovery():
+    story = sharing(("h0", "h2", "h2", "h3"), ("h4",))
+    story.tell(AgentLost("h2"), HostAnswered("h0"))
+    assert story.tell(HostAnswered("h3"))[-1] == GiveUp(
+        "the agent of h2 is gone, and no spare host is left"
+    )

@@ -7,7 +7,7 @@ import pytest
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.run.planning.planner import make_plan
-from testbed.run.planning.steps import OpenInstruments, ProgramCircuits, VerifyPaths
+from testbed.run.planning.steps import OpenInstruments, ProgramCircuits, StartJob, VerifyPaths
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
@@ -62,10 +62,27 @@ REFUSED = {
         [("packet: tor.2}", "packet: other.1}"), ("[1-8]}", "[1-8]}\n  other: {ports: [1]}")],
         "the hosts of job main are on several packet switches: other, tor",
     ),
-    "a policy": (
-        [("jobs:", "policy: {kind: splice}\njobs:")],
+    "a controller of circuits": (
+        [("jobs:", "controllers: [{kind: rotate, slots: [{topology: ring, steps: 2}]}]\njobs:")],
         [],
-        "splice re-points circuits, and a packet switch has none",
+        "rotate re-points circuits, and a packet switch has none",
+    ),
+    "a policy for ranks that run schedules": (
+        [
+            ("jobs:", "policy: {kind: splice}\njobs:"),
+            ("ranks: 3, spares: 1", "ranks: 4, mesh: {dp: 2, tp: 2}"),
+        ],
+        [],
+        "splice restores ranks from their neighbours in a ring, and job main runs schedules",
+    ),
+    "a spare on a host in use for a policy that knows one rank a host": (
+        [
+            ("jobs:", "policy: {kind: restart}\njobs:"),
+            ("kind: allreduce", "kind: train, checkpoint: {every: 5}, hosts: [h0, h1, h2, h1]"),
+            (", sizes: [64 KiB]}", "}" + KILL.replace("power-cut", "rank-kill")),
+        ],
+        [],
+        "restart takes hosts with one rank each, and a spare is on a host in use",
     ),
     "a power cut": (
         [("[64 KiB]}", "[64 KiB]}" + KILL)],
@@ -92,3 +109,16 @@ def test_a_host_without_a_port_on_the_packet_switch_is_refused(plan):
     port = "    ports:\n      p0: {interface: eth1, address: 10.0.0.2/24, packet: tor.2}\n"
     with pytest.raises(FileError, match="h1 of lab packet-rack is on no packet switch"):
         plan(lab=[(port, "")])
+
+
+def test_a_spare_may_be_on_a_host_that_runs_a_rank(plan):
+    found = plan(
+        [
+            ("jobs:", "policy: {kind: splice}\njobs:"),
+            ("kind: allreduce", "kind: train, hosts: [h0, h1, h2, h1]"),
+            ("hosts: 4", "hosts: 3"),
+            (", sizes: [64 KiB]}", "}" + KILL.replace("power-cut", "rank-kill")),
+        ]
+    )
+    (job,) = [step for step in found.steps if isinstance(step, StartJob)]
+    assert (job.hosts, job.spares) == (("h0", "h1", "h2"), ("h1",))

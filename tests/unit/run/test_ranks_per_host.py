@@ -33,7 +33,7 @@ jobs:
 """
     (tmp_path / "e").write_text(experiment)
     (tmp_path / "l").write_text(LAB)
-    placed = place(load_experiment(tmp_path / "e"), load_lab(tmp_path / "l"))
+    placed = place(load_experiment(tmp_path / "e"), load_lab(tmp_path / "l"))["main"]
     assert placed.places == tuple(Place(host, slot) for host in ("h4", "h2") for slot in range(3))
     assert placed.spare_places == (Place("h0", 0),)
     assert placed.used == ("h4", "h2", "h0")

@@ -88,6 +88,7 @@ def test_a_condition_is_parsed_to_a_comparator_and_a_value_in_the_base_unit(
         ("spares: 1", "options: 1", "6:37: jobs.main.options: no such key; known: "),
         ("hosts: [", "hots: [", "6:48: jobs.main.hots: no such key; did you mean 'hosts'?"),
         ("[h0, h1]", "[h0, h0]", "6:60: jobs.main.hosts.1: h0 is listed twice"),
+        ("[h0, h1]", "[h0, h1, h1, h1]", "6:68: jobs.main.hosts.3: h1 is listed twice"),
         ("[h0, h1]", "[]", "6:55: jobs.main.hosts: expected at least 1 entry, got a list"),
         ("toy-train", "toy-tran", "6:16: jobs.main.kind: 'toy-tran' is not one of the jobs; did"),
         ("kind: toy-train, ", "", "6:3: jobs.main: the key 'kind' is missing; known: "),
