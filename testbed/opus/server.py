@@ -1,0 +1,208 @@
+"""Servers of both sides, each in a thread of its own: a TCP port, and a Unix socket a rail."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from testbed.clock import now
+from testbed.opus.controller_side import LIMIT, Close, ControllerSide, Effect, Send, SetWord
+from testbed.opus.words import LineBuffer, Malformed
+from testbed.opus.worker_side import Apply, WorkerSide
+
+_READ = 1024
+"""Bytes that a rail worker reads at once; what comes later is not read."""
+
+_REPLY = 255
+"""Bytes of a worker's reply that count."""
+
+Log = Callable[[str], object]
+
+
+class _Loop:
+    """An event loop in a thread, which ends with it."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Awaitable[object], limit: float) -> None:
+        """Run something in the loop; block until it is done, for `limit` seconds at most."""
+
+        async def whole() -> None:
+            await asyncio.wait_for(work, limit)
+
+        asyncio.run_coroutine_threadsafe(whole(), self._loop).result()
+
+    def end(self, server: asyncio.Server | None) -> None:
+        """Stop listening, end every task, then the loop. Safe to call twice."""
+        if self._loop.is_closed():
+            return
+
+        async def cancel() -> None:
+            if server is not None:
+                server.close()
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.get_running_loop().shutdown_default_executor()
+
+        asyncio.run_coroutine_threadsafe(cancel(), self._loop).result(LIMIT)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(LIMIT)
+        self._loop.close()
+
+
+class ControllerServer:
+    """The controller's side on a TCP port; words go to the workers' Unix sockets, one per rail.
+
+    `log` is told why each line ended, and of every worker that failed.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        workers: Sequence[Path],
+        nodes: Sequence[str],
+        log: Log,
+        limit: float = LIMIT,
+    ) -> None:
+        """Give every rail its first word, then listen; raise OSError where neither can be done."""
+        self._side = ControllerSide(len(workers), nodes, limit)
+        self._workers, self._log, self._limit = workers, log, limit
+        self._lines: dict[int, asyncio.StreamWriter] = {}
+        self._clients = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.address = address
+        """Where it listens; with port 0 a free one."""
+        self._server: asyncio.Server | None = None
+        self._loop = _Loop("opus controller")
+        try:
+            self._loop.run(self._listen(), limit * (len(workers) + 1))
+        except BaseException:
+            self._loop.end(self._server)
+            raise
+
+    def close(self) -> None:
+        """End all lines and stop listening. Safe to call twice."""
+        self._loop.end(self._server)
+
+    async def _listen(self) -> None:
+        for effect in self._side.start():
+            assert isinstance(effect, SetWord)
+            await self._apply(effect)
+        host, port = self.address
+        self._server = await asyncio.start_server(self._serve, host, port)
+        self.address = self._server.sockets[0].getsockname()[:2]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._clients += 1
+        client, lines = self._clients, LineBuffer()
+        self._lines[client] = writer
+        self._side.connected(client, writer.get_extra_info("peername")[0])
+        try:
+            while client in self._lines and (data := await reader.read(_READ)):
+                for line in lines.feed(data):
+                    self._do(self._side.received(client, line, now()))
+            self._do(self._side.left(client, now()))
+        except (Malformed, OSError) as error:
+            self._do(self._side.left(client, now(), str(error)))
+        finally:
+            self._lines.pop(client, None)
+            writer.close()
+
+    def _do(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(client, line):
+                    if client in self._lines:
+                        self._lines[client].write(line)
+                case Close(client, why):
+                    self._log(f"the line of client {client} ended: {why}")
+                    if (writer := self._lines.pop(client, None)) is not None:
+                        writer.close()
+                case SetWord():
+                    task = asyncio.ensure_future(self._apply(effect))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._side.wake_at()
+        if due is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, due - now()), self._expire)
+
+    def _expire(self) -> None:
+        self._do(self._side.expire(now()))
+
+    async def _apply(self, effect: SetWord) -> None:
+        """Send a word to the worker of its rail; success is what its first reply says."""
+        try:
+            reply = await asyncio.wait_for(_asked(self._workers[effect.rail], effect.word), LIMIT)
+            if b"SUCCESS" not in reply:
+                raise OSError(f"it replied {reply.decode('ascii', 'backslashreplace')!r}")
+        except (OSError, TimeoutError) as error:
+            why = str(error) or f"no reply in {LIMIT:g} s"
+            self._log(f"the worker of rail {effect.rail} failed at word {effect.word}: {why}")
+            self._do(self._side.worker_failed(effect.rail, why, now()))
+        else:
+            self._do(self._side.worker_done(effect.rail, effect.word, now()))
+
+
+async def _asked(path: Path, word: int) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        writer.write(b"%d\n" % word)
+        return await reader.read(_REPLY)
+    finally:
+        writer.close()
+
+
+class WorkerServer:
+    """The rail worker's side on a Unix socket; `apply` brings the rail from a word to another."""
+
+    def __init__(self, path: Path, apply: Apply, log: Log, limit: float = LIMIT) -> None:
+        """Listen; raise OSError where that cannot be done."""
+        self._side = WorkerSide(apply)
+        self._turn = asyncio.Lock()
+        self._path, self._log, self._limit = path, log, limit
+        self._server: asyncio.Server | None = None
+        self._loop = _Loop(f"opus worker {path.name}")
+        try:
+            self._loop.run(self._listen(), limit)
+        except BaseException:
+            self._loop.end(self._server)
+            raise
+
+    def close(self) -> None:
+        """Stop listening, and remove the socket. Safe to call twice."""
+        self._loop.end(self._server)
+        self._path.unlink(missing_ok=True)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_unix_server(self._serve, self._path)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one word; a controller that sends none loses its line after the limit."""
+        try:
+            data = await asyncio.wait_for(reader.read(_READ), self._limit)
+            async with self._turn:  # a word is compared with the one before it
+                reply = await asyncio.to_thread(self._side.received, data)
+            writer.write(reply)
+            with suppress(OSError):
+                await writer.drain()
+        except TimeoutError:
+            self._log(f"{self._path.name}: no word came in {self._limit:g} s")
+        except Exception as error:  # whatever applying does: the line ends without a reply
+            self._log(f"{self._path.name}: the word could not be applied: {error}")
+        finally:
+            writer.close()
