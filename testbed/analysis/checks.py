@@ -13,6 +13,7 @@ from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch, in_unit
 from testbed.analysis.machine_load import busy_in_words
 from testbed.analysis.metric_definitions import DIMENSIONS, MetricDefinition, meaning, quantity
 from testbed.analysis.metrics import Metric, missing, missing_in_words
+from testbed.analysis.ratio_check import bound, ratio_interval
 from testbed.analysis.statistics import share_at_least
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
@@ -77,6 +78,8 @@ def evaluate(
     """
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
+    if check.over:
+        return _ratio(check, check.condition, trials)
     of_arm = [trial for trial in trials if trial.arm == check.arm]
     of = _meaning(check, check.condition, of_arm, own)
     one = _NumericCheck(
@@ -274,6 +277,16 @@ class _NumericCheck:
     @property
     def missing(self) -> str:
         return missing_in_words(missing(self.trials, self.check.metric), len(self.trials))
+
+
+def _ratio(check: Check, condition: Condition, trials: Sequence[TrialResult]) -> CheckResult:
+    """Return whether an end of the interval of a ratio satisfies a condition."""
+    interval, words = ratio_interval(check, trials)
+    if interval is None:
+        return CheckResult(_name(check), condition.text, None, "unknown", words)
+    value = bound(check, interval)
+    holds = _COMPARE[condition.comparator](value, condition.value)
+    return CheckResult(_name(check), condition.text, value, _verdict(holds), words, unit="1")
 
 
 def _same(check: Check, other: str, trials: Sequence[TrialResult]) -> CheckResult:

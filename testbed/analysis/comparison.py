@@ -15,7 +15,7 @@ from testbed.analysis.trial import NO_RECOVERY, NO_RESULT
 ENOUGH = 6
 """Trials on each side from which a verdict is given; fewer cannot show their own uncertainty."""
 
-_SEED = 0
+SEED = 0
 """Of the bootstrap, so that one comparison always says one thing."""
 
 _WORST = {"lower": math.inf, "higher": 0.0}
@@ -67,7 +67,7 @@ def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Rat
         [*of, *[_WORST[better]] * _lost(gone)] if better in _WORST else of
         for of, gone in zip((first, second), missing, strict=True)
     ]
-    ci95 = ratio_of_medians_interval(filled[1], filled[0], _SEED)
+    ci95 = ratio_of_medians_interval(filled[1], filled[0], SEED)
     verdict = _verdict(ci95, better, a["label"] == b["label"])
     return found(ratio, ci95 if math.isfinite(ci95[1]) else None, verdict)
 

@@ -56,6 +56,12 @@ METRICS: dict[str, MetricDefinition] = {
     "dip": _Metric("s", "lower", "work lost until t11, or in steps that rode a fault out, as time"),
     "plateau": _Metric("1", "higher", "rate after t11 over the rate before t0"),
     "step_time": _Metric("s", "lower", "median time of a step before the fault"),
+    "mean_step_time": _Metric(
+        "s",
+        "lower",
+        "mean time of a step beside other jobs: where one is struck, until that is fast again",
+    ),
+    "collective_share": _Metric("%", "neither", "of a step beside other jobs, its collective"),
     "busbw": _Metric("bit/s", "higher", "bus bandwidth of the steps' AllReduce before the fault"),
     "wire_overhead": _Metric(
         "%", "lower", "bytes on the ports over bytes of the AllReduce, less 1"

@@ -76,3 +76,14 @@ def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
     return {
         kind: statistics.median(interval(a, b) for a, b in pairs) for kind, pairs in by_kind.items()
     }
+
+
+def collective_share(steps: Sequence[Step], fault: Instant | None) -> dict[str, float]:
+    """Return of a step of training before a fault, if any, the share that its collective took."""
+    quiet = [
+        step for step in steps if not step.work and (fault is None or step.end.late < fault.early)
+    ]
+    usual = step_time(quiet)
+    if not usual:
+        return {}
+    return {"collective_share": statistics.median(step.collective for step in quiet) / usual}

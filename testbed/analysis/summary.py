@@ -18,7 +18,8 @@ from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
-from testbed.analysis.trial import TrialResult, analyse_jobs
+from testbed.analysis.side_by_side import analyse_jobs
+from testbed.analysis.trial import TrialResult
 from testbed.analysis.trial_events import TrialEvents
 from testbed.analysis.verdict import Outcome, cleanup_of, left_of, verdict_of
 from testbed.events import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -16,7 +16,14 @@ from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
-from testbed.analysis.steps import Step, kind_of_interval, step_time, steps_to, usual_intervals
+from testbed.analysis.steps import (
+    Step,
+    collective_share,
+    kind_of_interval,
+    step_time,
+    steps_to,
+    usual_intervals,
+)
 from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 
@@ -101,14 +108,6 @@ class TrialResult:
         return "not recovered" if self.job_failed else self.response
 
 
-def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[TrialResult]:
-    """Yield the result of one trial, or of each of its jobs where it has several."""
-    if not trial.jobs:
-        yield analyse_trial(number, trial, clocks)
-    for job in trial.jobs:
-        yield analyse_trial(number, trial.of(job), clocks, job)
-
-
 def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = "") -> TrialResult:
     """Compute the result of one trial from its events; `job` names theirs where it has several."""
     events, ranks = trial.others, trial.reports.ranks
@@ -125,6 +124,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
     fault = finder.fault()
     values = _job_values(trial, steps, clocks, marks.at.get("t0") if marks else fault)
     values |= collective_values(trial.samples, clocks, ranks, fault)
+    values |= collective_share(steps, fault) if job else {}
     if fault is not None and not breaks:
         values |= choice_values([step for step in steps if not step.work], fault)
     predicted = _predictions(events)

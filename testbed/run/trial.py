@@ -120,7 +120,8 @@ class Trial:
             reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
         for name, job in self.jobs.items():
             self._records[name].note_counts(name, job.completed)
-        data: dict[str, Any] = {"valid": is_valid, "recovered": not self.failure}
+        is_well = not self.failure and not self.others.failures
+        data: dict[str, Any] = {"valid": is_valid, "recovered": is_well}
         if self.others.failures:
             data["failures"] = dict(self.others.failures)
         data["response"] = None if self.failure else self._wait.response

@@ -13,7 +13,17 @@ from testbed.schema.validation import StrictModel, shown
 from testbed.units import DIMENSIONS, Dimension
 
 Comparator = Literal["<", "<=", ">", ">=", "=="]
-Statistic = Literal["every", "median", "min", "max", "equals", "near_prediction", "same_as"]
+Statistic = Literal[
+    "every",
+    "median",
+    "min",
+    "max",
+    "equals",
+    "near_prediction",
+    "same_as",
+    "ratio_lower",
+    "ratio_upper",
+]
 
 
 _STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -91,6 +101,17 @@ def _metric_of_arm(text: str) -> str:
     return text
 
 
+class RatioBounds(StrictModel):
+    """Where the 95 % interval of the ratio of two medians must lie."""
+
+    over: Annotated[str, Text(_metric_of_arm, _METRIC_OF_ARM)]
+    """The `arm.metric` whose median it is divided by."""
+    upper: Compared | None = None
+    """Holds for the upper end of the interval."""
+    lower: Compared | None = None
+    """Holds for the lower end of the interval."""
+
+
 class Statistics(StrictModel):
     """The conditions on statistics of one metric of one arm."""
 
@@ -106,6 +127,19 @@ class Statistics(StrictModel):
 
     same_as: Annotated[str, Text(_metric_of_arm, _METRIC_OF_ARM)] | None = None
     """Every trial has the value that every trial of this `arm.metric` has, to the last bit."""
+
+    ratio: RatioBounds | None = None
+    """The median over that of another metric, by its bootstrap interval."""
+
+    @property
+    def ratio_lower(self) -> Condition | None:
+        """Return the condition on the lower end of the ratio's interval."""
+        return self.ratio.lower if self.ratio else None
+
+    @property
+    def ratio_upper(self) -> Condition | None:
+        """Return the condition on the upper end of the ratio's interval."""
+        return self.ratio.upper if self.ratio else None
 
     def conditions(self) -> Mapping[Statistic, Condition | str]:
         """Return the conditions that the file states; `same_as` is the other metric's name."""

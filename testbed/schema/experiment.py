@@ -133,6 +133,8 @@ class Check:
     metric: str
     statistic: Statistic
     condition: Condition | str
+    over: str = ""
+    """The other metric, as `arm.metric`, where the statistic is of a ratio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,11 @@ class Experiment(Document):
                 if isinstance(condition, str):
                     other, _, name = condition.rpartition(".")
                     condition = f"{names[other]}.{name}"
-                yield Check(names[arm], metric, statistic, condition)
+                over = ""
+                if statistics.ratio and statistic.startswith("ratio_"):
+                    other, _, name = statistics.ratio.over.rpartition(".")
+                    over = f"{names[other]}.{name}"
+                yield Check(names[arm], metric, statistic, condition, over)
 
     def arm_names(self) -> dict[str, str]:
         """Return each arm, with its job where it has several, by the names that a check may use.
@@ -299,7 +305,8 @@ class Experiment(Document):
                     message = f"the check names no job, and the experiment has {len(arms)}"
                 yield Problem(("checks", key), message, hint, True)
             other = (statistics.same_as or "").rpartition(".")[0]
-            for name, *step in ((arm,), (other, "same_as")):
+            under = (statistics.ratio.over if statistics.ratio else "").rpartition(".")[0]
+            for name, *step in ((arm,), (other, "same_as"), (under, "ratio", "over")):
                 if name not in names:
                     message = f"{name!r} is not an arm of this experiment"
                     yield Problem.unknown(("checks", key, *step), message, name, arms, not step)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from testbed.onhost.agent.processes import MARK
 from testbed.twin import machine, registry
@@ -97,7 +98,7 @@ class RunningTwin:
         with self.faulty(instrument, "silent"):
             yield
 
-    def ask(self, **request: object) -> None:
+    def ask(self, **request: object) -> Any:
         """Ask the twin itself, without the time that a command takes to start."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(20)
@@ -105,6 +106,7 @@ class RunningTwin:
             line.sendall(json.dumps(request).encode() + b"\n")
             answer = json.loads(line.makefile().readline())
         assert "ok" in answer, answer
+        return answer["ok"]
 
     def inside(self, *command: str) -> str:
         """Run a command where the orchestrator and the instruments are."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.commandline import CommandLine
+from tests.e2e.running_twin import RunningTwin
 
 TWO = """\
 experiment: two
@@ -21,7 +24,7 @@ checks:
 """
 
 
-def events_of(directory: Path) -> list[dict[str, object]]:
+def events_of(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(row) for row in (directory / "events.jsonl").read_text().splitlines()]
 
 
@@ -41,3 +44,42 @@ def test_two_jobs_train_side_by_side_to_their_own_ends(testbed: CommandLine) -> 
     assert owners == {"left", "right"}
     of_ranks = ("step", "job.done", "rank.ready", "generation", "link.probe")
     assert all(event.get("job") for event in events if event["kind"] in of_ranks)
+
+
+def test_a_recovery_of_one_job_leaves_the_other_and_its_light_alone(
+    testbed: CommandLine, rack: str
+) -> None:
+    twin = RunningTwin(rack)
+    before = len(twin.ask(do="light"))
+    where = ["--lab", "rack", "--results", str(testbed.results)]
+    done = testbed("run", "two-tenants", *where, "--twin", rack, "--repeat", "1", "--json")
+    assert done.code in (1, 3), done.err  # one trial gives no interval, a busy machine no times
+    checks = {check["name"]: check["verdict"] for check in done.json()["checks"]}
+    assert checks.pop("fault.neighbour.mean_step_time ratio_upper") == "unknown"
+    assert checks["fault.neighbour.steps equals"] == "passed"
+    (struck,) = (t for t in done.json()["trials"] if t["variant"] == "fault.struck")
+    assert struck["outcome"] == "recovered"
+    events = events_of(testbed.results / "latest")
+    changes = [event for event in events if event["kind"] == "fabric.change"]
+    of_recovery = [event for event in changes if event["subject"] == "recovery"]
+    assert {(event["job"], event["owner"]) for event in of_recovery} == {("struck", "struck")}
+    ports = ports_of(testbed.results / "latest", "neighbour")
+    seen = defaultdict(list)
+    for _, port, what in twin.ask(do="light")[before:]:
+        seen[port].append(what)
+    assert len(ports) == 4
+    # Lit when the run began, and dark when it gave the circuits back: nothing in between.
+    for port in ports:
+        assert sorted(seen[port]) == ["carrier", "carrier-lost", "dark", "lit"], port
+    of_struck = ports_of(testbed.results / "latest", "struck")
+    assert any(len(seen[port]) > 4 for port in of_struck)
+
+
+def ports_of(directory: Path, job: str) -> set[str]:
+    """Return the fabric ports of the hosts that a job begins with."""
+    (found,) = (
+        one
+        for one in json.loads((directory / "plan.json").read_text())["arms"][0]["jobs"]
+        if one["name"] == job
+    )
+    return {f"{host}.{port}" for host in found["hosts"] for port in ("p0", "p1")}

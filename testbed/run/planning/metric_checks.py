@@ -20,6 +20,7 @@ from testbed.plugins import kind, nearest
 from testbed.run.planning.fault_plans import job_fault, job_faults
 from testbed.schema import Arm, Condition, Experiment, Fault
 from testbed.schema.validation import Problem, schema_error
+from testbed.units import SHARE
 
 _OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
 """Metrics of a trial in which something was broken."""
@@ -124,12 +125,29 @@ def _problems(experiment: Experiment, metrics: Mapping[str, _ArmMetrics]) -> Ite
             if not isinstance(condition, Condition):
                 other, _, name = condition.rpartition(".")
                 said = _mismatch(metric, mine, name, metrics[names[other]])
+            elif statistics.ratio and statistic.startswith("ratio_"):
+                said = _ratio_problem(metric, mine, statistics.ratio.over, metrics, names)
+                if not said and condition.dimension not in (None, SHARE):
+                    said = f"{condition.text!r} is no ratio: write it as '<= 1.05' or '<= 105 %'"
             elif not (
                 said := dimension_mismatch(metric, mine.meaning(metric), statistic, condition)
             ):
                 said, hint = mine.unpredicted(metric) if statistic == NEAR else ("", "")
             if said:
                 yield Problem(("checks", key, statistic), said, hint)
+
+
+def _ratio_problem(
+    metric: str,
+    mine: _ArmMetrics,
+    over: str,
+    metrics: Mapping[str, _ArmMetrics],
+    names: Mapping[str, str],
+) -> str:
+    other, _, name = over.rpartition(".")
+    if not mine.meaning(metric).unit:
+        return f"{metric} is text, of which there is no ratio"
+    return _mismatch(metric, mine, name, metrics[names[other]])
 
 
 def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -> str:
@@ -156,7 +174,10 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     # Something that only slows a rank down can be recovered from once it is over.
     has_fault = fault is not None and (not has_delay or bool(fault.hold))
     remedy = ""
-    lacks = {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
+    lacks = dict.fromkeys(_BESIDE_OTHERS, "no other job runs beside this one")
+    if len(spec.jobs) > 1:
+        lacks = {"mean_step_time": "that is of jobs which nothing strikes"}
+    lacks |= {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
     if not has_fault:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
     elif not any(one.job == job and "membership" in one.acts_on for one in spec.reacting()):
@@ -170,6 +191,9 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
         remedy = f"write `spares: 1` in job {fault.job}"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_job(experiment, arm, job)
+    if len(spec.jobs) > 1 and "step_time" in known:
+        beside = _BESIDE_OTHERS[:1] if has_fault else _BESIDE_OTHERS
+        known |= {name: METRICS[name] for name in beside}
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
     if len(job_faults(spec)) > 1 and predicted is not None:
         predicted = frozenset()
@@ -220,4 +244,7 @@ def _of_job(experiment: Experiment, arm: Arm, job: str) -> dict[str, MetricDefin
     return found
 
 
-_CONDITIONAL = {*_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}
+_BESIDE_OTHERS = ("collective_share", "mean_step_time")
+"""Metrics of jobs that run side by side; the latter of those that no fault strikes."""
+
+_CONDITIONAL = {*_BESIDE_OTHERS, *_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}

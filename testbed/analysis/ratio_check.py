@@ -1,0 +1,49 @@
+"""Evaluate a check on the ratio of two medians: an end of its interval must satisfy a condition."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from testbed.analysis.comparison import ENOUGH, SEED
+from testbed.analysis.metric_definitions import meaning
+from testbed.analysis.statistics import ratio_of_medians_interval
+from testbed.analysis.trial import TrialResult
+from testbed.schema import Check
+
+
+def ratio_interval(
+    check: Check, trials: Sequence[TrialResult]
+) -> tuple[tuple[float, float] | None, str]:
+    """Return the 95 % interval of the ratio that a check is about, or None, and it in words.
+
+    Trials that are valid but whose job failed count as the worst value, as in comparisons of runs.
+    """
+    arm, _, metric = check.over.rpartition(".")
+    over, under = _values(check.arm, check.metric, trials), _values(arm, metric, trials)
+    counts = f"n = {len(over)} + {len(under)}"
+    if min(len(over), len(under)) < ENOUGH:
+        return None, f"an interval takes {ENOUGH} trials of each arm, and {counts}"
+    if min(*over, *under) <= 0:
+        return None, "the ratio of values that are not all above 0 is not known"
+    low, high = ratio_of_medians_interval(over, under, SEED)
+    ratio = statistics.median(over) / statistics.median(under)
+    return (low, high), f"ratio {ratio:.3f} [{low:.3f}, {high:.3f}] over {check.over}, {counts}"
+
+
+def bound(check: Check, interval: tuple[float, float]) -> float:
+    """Return the end of an interval that a check is about."""
+    return interval[check.statistic == "ratio_upper"]
+
+
+def _values(arm: str, metric: str, trials: Sequence[TrialResult]) -> list[float]:
+    worst = 0.0 if meaning(metric).better == "higher" else math.inf
+    found = []
+    for trial in trials:
+        value = trial.values.get(metric)
+        if trial.arm == arm and trial.job_failed:
+            found.append(worst)
+        elif trial.arm == arm and trial.counts and isinstance(value, (int, float)):
+            found.append(float(value))
+    return found
