@@ -36,7 +36,7 @@ question: Is every value of every AllReduce right while its circuits change?
 lab: quad
 needs: {hosts: 4, fabric: circuit}
 jobs:
-  main: {kind: allreduce, ranks: 4, sizes: [64 KiB], iterations: 2600, warmup: 1, pace: 100 ms}
+  main: {kind: allreduce, ranks: 4, sizes: [64 KiB], iterations: 1600, warmup: 1, pace: 100 ms}
 controllers:
   - kind: rotate
     slots: [{topology: ring, hold: 300 ms}, {topology: pairs, hold: 60 ms}]
@@ -60,6 +60,6 @@ def test_every_value_is_right_through_a_thousand_changes_of_circuits(
     ]
     assert len(changes) >= 1000
     samples = [event["data"] for event in events if event["kind"] == "sample"]
-    assert len(samples) == 2600 * 4
+    assert len(samples) == 1600 * 4
     assert all(sample["verified"] for sample in samples)
     assert summary["outcome"] == "passed" and summary["cleanup"] == "verified"
