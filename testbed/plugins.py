@@ -57,8 +57,35 @@ class FaultProperties:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a recovery, which begins where the one before ends.
+
+    It `ends` at a mark (t2 … t10) or, with `ready`, once all is there that the new generation is
+    formed of. `predicted_as` is the metric that is predicted for it.
+    """
+
+    name: str
+    ends: str
+    predicted_as: str
+    what: str
+
+
+PHASES = (
+    Phase("detection", "t2", "detection", "until the failure is decided"),
+    Phase("fencing", "t3", "fencing", "until the victim is provably out"),
+    Phase("planning", "t4", "planning", "until the switch is commanded"),
+    Phase("reconfiguration", "t6", "reconfiguration", "until light, link and identity are good"),
+    Phase("waiting", "ready", "waiting", "for the switch's answer, the spare or the last survivor"),
+    Phase("joining", "t8", "joining", "until the new generation is complete"),
+    Phase("restoring", "t9", "restoring", "until every rank holds the agreed state"),
+    Phase("first step", "t10", "first_step", "until the last rank finished a verified step"),
+)
+"""The phases of a recovery for which a spare host is brought in."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryProperties:
-    """State what the planner needs to know of a recovery policy."""
+    """State what planner and reports need to know of a recovery policy."""
 
     newcomer: Literal["always", "host", "never"] = "always"
     """Whether a spare host takes the place of a rank that failed: always, only where its host did
@@ -67,6 +94,8 @@ class RecoveryProperties:
     """Whether all ranks are started again, from their checkpoints."""
     shares_hosts: bool = False
     """Whether it tells ranks on one host apart, so that a spare may be on a host in use."""
+    phases: tuple[Phase, ...] = PHASES
+    """What a recovery consists of, in order."""
 
     def takes_spare(self, fault: FaultProperties) -> bool:
         """Tell whether a spare host takes the place of the rank that a fault hits."""

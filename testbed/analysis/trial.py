@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from testbed.analysis.bandwidth import bandwidths
+from testbed.analysis.causes import DECISION
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collective_choice import choice_values
 from testbed.analysis.collectives import beside_the_model, collective_values
@@ -80,6 +81,9 @@ class TrialResult:
     """When the steps ended that figures show, in order, in the log's seconds; of each, how many it
     is since the one before it, where not all are in the record."""
 
+    controller: str = ""
+    """The kind of the controller that decided first; empty where none did."""
+
     @property
     def recovered(self) -> bool | None:
         """Return whether the job recovered; None where there was nothing to recover from.
@@ -143,6 +147,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         lost_steps=_lost_steps(finder) if marks else None,
         receipt=_receipt(events, finder),
         witnesses=_witnesses(events, finder, marks),
+        controller=next((_kind(e) for e in events if e.kind == DECISION), ""),
         retries=sum(event.kind == "retry" for event in events),
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
@@ -164,6 +169,11 @@ def _end(events: Sequence[Event], job: str) -> Event | None:
     failed = end.data.get("failures", {}).get(job, "")
     reason = failed if end.data["valid"] else end.data["reason"]
     return replace(end, data={**end.data, "recovered": not failed, "reason": reason})
+
+
+def _kind(event: Event) -> str:
+    """Return the kind of the controller that an event names: "splice of main" is one of many."""
+    return event.origin.controller.partition(" of ")[0]
 
 
 _PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}

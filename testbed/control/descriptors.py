@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from testbed.plugins import Kind, RecoveryProperties
+from testbed.plugins import PHASES, Kind, Phase, RecoveryProperties
 from testbed.units import TIME, Seconds
 
 SHORTEST_SLOT = 1e-3
 """Seconds; no switch changes its circuits sooner."""
+
+
+def _phases(**others: Phase) -> tuple[Phase, ...]:
+    """Return the phases of a recovery with others in place of some that are named."""
+    return tuple(others.get(phase.name, phase) for phase in PHASES)
+
+
+_SURVIVORS = Phase("waiting", "ready", "waiting", "for the switch's answer or the last survivor")
+_STARTING = Phase("starting", "ready", "waiting", "until every rank has been started again")
+_READING = Phase("restoring", "t9", "restoring", "until every rank has read or was sent its state")
 
 
 def check_heartbeat(limit: float) -> None:
@@ -66,7 +76,7 @@ SHRINK = Kind(
     "the ring is closed past a host that failed; the others share its part of each batch",
     "testbed.control.shrink:Shrink",
     options=ShrinkOptions,
-    recovery=RecoveryProperties(newcomer="never"),
+    recovery=RecoveryProperties(newcomer="never", phases=_phases(waiting=_SURVIVORS)),
 )
 
 
@@ -88,7 +98,9 @@ RESTART = Kind(
     "all ranks end and start again from the newest checkpoint, on a spare where a host failed",
     "testbed.control.restart:Restart",
     options=RestartOptions,
-    recovery=RecoveryProperties(newcomer="host", restarts=True),
+    recovery=RecoveryProperties(
+        newcomer="host", restarts=True, phases=_phases(waiting=_STARTING, restoring=_READING)
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from testbed.analysis.grouping import grouped
 from testbed.analysis.metrics import Sample
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
+from testbed.plugins import PHASES, Phase, kinds
 from testbed.report.wording import in_order, quantity
 
 _NEGLIGIBLE = 1e-3
@@ -17,33 +18,10 @@ _NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a recovery: the mark at its end, and the name of the value that is predicted."""
-
-    name: str
-    ends: str
-    predicted_as: str
-    what: str
-
-
-PARTS = (
-    Part("detection", "t2", "detection", "until the failure is decided"),
-    Part("fencing", "t3", "fencing", "until the victim is provably out"),
-    Part("planning", "t4", "planning", "until the switch is commanded"),
-    Part("reconfiguration", "t6", "reconfiguration", "until light, link and identity are good"),
-    Part("waiting", "ready", "waiting", "for the switch's answer, the spare or the last survivor"),
-    Part("joining", "t8", "joining", "until the new generation is complete"),
-    Part("restoring", "t9", "restoring", "until every rank holds the agreed state"),
-    Part("first step", "t10", "first_step", "until the last rank finished a verified step"),
-)
-"""Each part begins where the one before ends; `ready` is the last of t5, t6, t7 and the spare."""
-
-
-@dataclass(frozen=True, slots=True)
 class Duration(Sample):
     """The durations of one part in seconds, over the trials that recovered."""
 
-    part: Part
+    part: Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +71,17 @@ def split(trial: TrialResult) -> dict[str, float]:
     if "t10" not in ends:
         return {}
     seconds, begin = {}, 0.0
-    for part in PARTS:
+    for part in phases(trial):
         if part.ends in ends:
             seconds[part.name] = ends[part.ends] - begin
             begin = ends[part.ends]
     return seconds
+
+
+def phases(trial: TrialResult) -> Sequence[Phase]:
+    """Return the phases of a trial's recovery, as the controller states them that decided it."""
+    known = kinds("policies")
+    return known[trial.controller].recovery.phases if trial.controller in known else PHASES
 
 
 def anatomies(summary: Summary) -> list[Anatomy]:
@@ -133,7 +117,7 @@ def _anatomy(arm: str, trials: list[TrialResult]) -> Anatomy:
 
 def _durations(recovered: list[TrialResult]) -> Iterator[Duration]:
     splits = [split(trial) for trial in recovered]
-    for part in PARTS:
+    for part in dict.fromkeys(phase for trial in recovered for phase in phases(trial)):
         seconds = tuple(parts[part.name] for parts in splits if part.name in parts)
         terms = [
             t.predicted[part.predicted_as] for t in recovered if part.predicted_as in t.predicted

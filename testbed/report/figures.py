@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 from testbed.analysis.metrics import Metric
 from testbed.analysis.trial import TrialResult
-from testbed.report.anatomy import PARTS, Anatomy
+from testbed.report.anatomy import Anatomy, phases
 from testbed.report.canvas import GRID, INK, MUTED, Form, axes, few_ticks, words_below
 from testbed.report.step_rates import StepRates
 from testbed.report.wording import quantity, size, spread
@@ -26,6 +26,7 @@ _PARTS = {
     "planning": "#a3962a",
     "reconfiguration": "#2f86c9",
     "waiting": "#8a8f98",
+    "starting": "#6b7079",
     "joining": "#5fb2e6",
     "restoring": "#1f9d7a",
     "first step": "#b76fa8",
@@ -39,7 +40,7 @@ _NAMED_FROM = 0.1
 
 def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -> Figure:
     """Draw the medians of the parts of a recovery, and the terms that the model predicts."""
-    with axes(form, 1.0 + 0.85 * len(arms), len(PARTS)) as (figure, ax):
+    with axes(form, 1.0 + 0.85 * len(arms), len(_PARTS)) as (figure, ax):
         for row, arm in enumerate(arms):
             _parts_bar(ax, row - 0.16, [(d.part.name, d.median) for d in arm.parts])
             total = totals[arm.arm]
@@ -57,7 +58,7 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
         present = {duration.part.name for arm in arms for duration in arm.parts}
-        _legend(figure, form, [part.name for part in PARTS if part.name in present], _PARTS)
+        _legend(figure, form, [name for name in _PARTS if name in present], _PARTS)
         return figure
 
 
@@ -128,7 +129,8 @@ def recovery_times(
 
 def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Figure:
     """Draw the marks of every trial on a time line, from t0 to t11."""
-    ends = {part.ends: part.name for part in PARTS if part.ends != "ready"}
+    parts = dict.fromkeys(part for trial in trials for part in phases(trial))
+    ends = {part.ends: part.name for part in parts if part.ends != "ready"}
     with axes(form, 0.9 + 0.17 * len(trials), len(ends)) as (figure, ax):
         reached = [trial.marks.relative() if trial.marks else {} for trial in trials]
         longest = [max(found.values(), default=0.0) for found in reached]
@@ -139,13 +141,13 @@ def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Fig
             if name == "t11":
                 ax.plot(xs, rows, linestyle="", marker="|", color=INK, markersize=7)
             else:
-                ax.plot(xs, rows, linestyle="", marker="o", color=_PARTS[ends[name]], markersize=4)
+                ax.plot(xs, rows, linestyle="", marker="o", color=_colour(ends[name]), markersize=4)
         names = [f"{t.number} {t.arm}" if len(arms) > 1 else str(t.number) for t in trials]
         ax.set_yticks(range(len(trials)), names, fontsize=7)
         ax.set_ylim(len(trials) - 0.5, -0.5)
         ax.grid(visible=False, axis="y")
         _time_axis(ax, form, "time after the fault; | at t11")
-        labels = {f"{part} {mark}": _PARTS[part] for mark, part in ends.items()}
+        labels = {f"{part} {mark}": _colour(part) for mark, part in ends.items()}
         _legend(figure, form, list(labels), labels)
         return figure
 
@@ -181,12 +183,17 @@ def bandwidth(
         return figure
 
 
+def _colour(phase: str) -> str:
+    """Return the colour of a phase; those that only an outside policy has share one."""
+    return _PARTS.get(phase, MUTED)
+
+
 def _parts_bar(
     ax: Axes, y: float, parts: Sequence[tuple[str, float]], height: float = 0.44, alpha: float = 1.0
 ) -> None:
     left = 0.0
     for name, seconds in parts:
-        ax.barh(y, seconds, height, left, color=_PARTS[name], alpha=alpha, linewidth=0)
+        ax.barh(y, seconds, height, left, color=_colour(name), alpha=alpha, linewidth=0)
         left += seconds
 
 

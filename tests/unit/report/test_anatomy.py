@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.report.anatomy import PARTS, anatomies, first_seen, split
+from testbed.plugins import PHASES
+from testbed.report.anatomy import anatomies, first_seen, phases, split
 from testbed.report.step_rates import step_rates
 from tests.unit.report.runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
@@ -35,7 +38,7 @@ def test_the_parts_of_a_recovery_add_up_to_the_time_from_t0_to_t10(at, share):
     one = trial(0, marks=marks({"t0": 0.0} | reached), values={"joining": joining})
     parts = split(one)
     assert sum(parts.values()) == pytest.approx(reached["t10"], abs=1e-5)
-    assert list(parts) == [part.name for part in PARTS]
+    assert list(parts) == [part.name for part in PHASES]
     assert min(parts.values()) >= -1e-5
 
 
@@ -91,3 +94,19 @@ def test_the_step_rate_of_a_recorded_trial_falls_at_its_fault(recoveries, summar
         zero, back = pace.mark("t0"), pace.mark("t10")
         slowest = pace.rates.index(min(pace.rates))
         assert pace.ends[slowest] <= zero <= back <= pace.ends[slowest + 1] + 1e-3
+
+
+def test_phases_are_those_of_the_policy_that_decided():
+    reached = {name: t for name, t in SPLICE.items() if name not in ("t4", "t5", "t6", "t7")}
+    restarted = replace(
+        trial(0, marks=marks(reached), values={"joining": 0.02}), controller="restart"
+    )
+    assert list(split(restarted)) == [
+        "detection",
+        "fencing",
+        "starting",
+        "joining",
+        "restoring",
+        "first step",
+    ]
+    assert {phase.name for phase in phases(trial(0))} == {phase.name for phase in PHASES}
