@@ -56,25 +56,18 @@ class Night:
     """The signal that ended it early, if one did."""
 
 
+@dataclass(eq=False)
 class NightRunner:
     """Runs the tasks of one nightly run; a signal in `signals` ends it early."""
 
-    def __init__(
-        self,
-        directory: Path,
-        results: Path,
-        baselines: Baselines,
-        signals: Sequence[int],
-        on_progress: ProgressCallback,
-    ) -> None:
-        self._directory = directory
-        self._results = results
-        self._baselines = baselines
-        self._signals = signals
-        self._on_progress = on_progress
-        self._runs = 0
-        self._once: dict[tuple[str, str], float] = {}
-        """Seconds that each arm once has taken tonight, by pair."""
+    _directory: Path
+    _results: Path
+    _baselines: Baselines
+    _signals: Sequence[int]
+    _on_progress: ProgressCallback
+    _runs: int = 0
+    _once: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Seconds that each arm once has taken tonight, by pair."""
 
     def run(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
         """Run the tasks that fit into `budget` seconds: one trial per arm, then full counts.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 from functools import partial
 
 from testbed.bench.sites import Scheduler
@@ -31,31 +32,26 @@ _BANNER = b"*** maintenance at 22:00 ***\r\n"
 _NO_END = b"\x1a"
 
 
+@dataclass(eq=False)
 class ClientConnection:
     """Sends replies to one client, each at its time, changed by armed faults.
 
     `end` is the terminator that the faults `wrong-end` and `garbled` must know.
     """
 
-    def __init__(
-        self,
-        send: Callable[[bytes], None],
-        hang_up: Callable[[], None],
-        end: bytes,
-        faults: ArmedFaults,
-        scheduler: Scheduler,
-        seed: int,
-    ) -> None:
-        self.hang_up = hang_up
-        self._send = send
-        self.end = end
-        self._faults = faults
-        self._scheduler = scheduler
+    _send: Callable[[bytes], None]
+    hang_up: Callable[[], None]
+    end: bytes
+    _faults: ArmedFaults
+    _scheduler: Scheduler
+    seed: InitVar[int]
+    _busy_until: float = 0.0
+    _postponed: bytes = b""
+    _kept: bytes = b""
+
+    def __post_init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
-        self._busy_until = 0.0
-        self._postponed = b""
-        self._kept = b""
-        if faults.strikes("refuse"):
+        if self._faults.strikes("refuse"):
             self.hang_up()
 
     def send_unsolicited(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.parser import Parser
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -86,22 +86,17 @@ class RequestReader:
         return Request(parts[0], parts[1], headers, rest[:length])
 
 
+@dataclass(eq=False)
 class HttpSession:
     """One client's connection; `answer` returns the answer to a request, of media type `media`.
 
     Faults of the connection select a request by its method and target.
     """
 
-    def __init__(
-        self,
-        answer: Callable[[Request], Answer],
-        connection: ClientConnection,
-        media: str = "application/json",
-    ) -> None:
-        self._answer = answer
-        self._connection = connection
-        self._media = media
-        self._reader = RequestReader()
+    _answer: Callable[[Request], Answer]
+    _connection: ClientConnection
+    _media: str = "application/json"
+    _reader: RequestReader = field(default_factory=RequestReader)
 
     def receive(self, data: bytes) -> None:
         """Receive bytes in any pieces; answer each complete request."""

@@ -11,6 +11,7 @@ import json
 import math
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 from email.message import Message
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, NamedTuple, cast
@@ -35,6 +36,7 @@ class Reply(NamedTuple):
     headers: Message
 
 
+@dataclass(eq=False)
 class HttpLine:
     """One connection to one web service.
 
@@ -43,23 +45,17 @@ class HttpLine:
     opens it again.
     """
 
-    def __init__(
-        self,
-        instrument: str,
-        where: Tcp,
-        dial: Callable[[Deadline], Transport],
-        headers: Mapping[str, str],
-        media: str,
-        tracer: Tracer,
-        deadline: Deadline,
-    ) -> None:
-        self._instrument = instrument
-        self._where = where
-        self._dial = dial
-        self._headers = {"Accept": media, **headers}
-        self._media = media
-        self._tracer = tracer
-        self._line: Transport | None = dial(deadline)
+    _instrument: str
+    _where: Tcp
+    _dial: Callable[[Deadline], Transport]
+    _headers: Mapping[str, str]
+    _media: str
+    _tracer: Tracer
+    deadline: InitVar[Deadline]
+
+    def __post_init__(self, deadline: Deadline) -> None:
+        self._headers = {"Accept": self._media, **self._headers}
+        self._line: Transport | None = self._dial(deadline)
 
     def request(
         self,
@@ -123,7 +119,7 @@ class HttpLine:
             line.close()
             self._line = None
         if cookie := response.headers.get("Set-Cookie"):
-            self._headers["Cookie"] = cookie.partition(";")[0]
+            self._headers = {**self._headers, "Cookie": cookie.partition(";")[0]}
         return response, text
 
     def _content(self, request: str, status: int, text: bytes) -> Json:

@@ -11,6 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from testbed.bench.contracts import Cut, Identity, Tracer, Transport
@@ -80,6 +81,7 @@ class SerialNumber:
         return identity
 
 
+@dataclass(eq=False)
 class Session(Generic[AnyLine]):
     """Keeps one connection to one instrument, and separates its exchanges.
 
@@ -87,21 +89,13 @@ class Session(Generic[AnyLine]):
     instrument is not the expected one.
     """
 
-    def __init__(
-        self,
-        instrument: str,
-        dial: Callable[[Deadline], AnyLine],
-        greet: Callable[[AnyLine, Deadline], None],
-        tracer: Tracer,
-        timeouts: Timeouts = DEFAULT,
-    ) -> None:
-        self.instrument = instrument
-        self.tracer = tracer
-        self._dial = dial
-        self._greet = greet
-        self._timeouts = timeouts
-        self._lock = threading.RLock()
-        self._line: AnyLine | None = None
+    instrument: str
+    _dial: Callable[[Deadline], AnyLine]
+    _greet: Callable[[AnyLine, Deadline], None]
+    tracer: Tracer
+    _timeouts: Timeouts = DEFAULT
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _line: AnyLine | None = field(default=None, init=False)
 
     @contextmanager
     def held(self, deadline: Deadline) -> Iterator[None]:

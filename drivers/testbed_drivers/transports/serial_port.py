@@ -13,12 +13,6 @@ from testbed.errors import LinkLost, NoReply, UsageError
 from testbed.resource import Tty, place
 from testbed_drivers.transports.base import BufferedTransport, open_error
 
-_PARITIES = {
-    "none": serial.PARITY_NONE,
-    "even": serial.PARITY_EVEN,
-    "odd": serial.PARITY_ODD,
-}
-
 
 def dial(
     instrument: str,
@@ -37,7 +31,7 @@ def dial(
         port = serial.Serial(
             where.path,
             baud,
-            parity=_PARITIES[parity],
+            parity=parity[0].upper(),  # pyserial names them by their initials
             rtscts=rtscts,
             write_timeout=deadline.left,
             exclusive=True,
