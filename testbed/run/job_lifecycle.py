@@ -18,8 +18,10 @@ from testbed.run.expectation import Predictor, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Outcome, Report
 from testbed.run.places import Membership
+from testbed.run.planning.arm_plans import planned_placements
 from testbed.run.planning.controllers import collective_of
-from testbed.run.planning.placement import Placement, Placements, place
+from testbed.run.planning.placement import Placement, Placements
+from testbed.run.planning.plan import Plan
 from testbed.run.planning.prediction import LinkRate, Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
@@ -41,11 +43,12 @@ _ENOUGH = 0.9
 class JobLifecycle:
     """Starts, keeps and replaces the jobs of a run. `hosts` are all hosts that the plan uses."""
 
-    def __init__(self, experiment: Experiment, context: RunContext, seed: int) -> None:
+    def __init__(self, experiment: Experiment, context: RunContext, plan: Plan) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
-        self._lab, self._context, self._seed = context.bench.lab, context, seed
+        self._planned = {arm.name: arm for arm in plan.arms}
+        self._lab, self._context, self._seed = context.bench.lab, context, plan.seed
         self._settings = TwinSettings(context.twin, context) if context.twin else None
-        first = place(experiment.arms()[0].experiment, self._lab)
+        first = self._placements(experiment.arms()[0])
         self.hosts = first.used
         self.first_circuits = first.owned
         self.last = list(first)[-1]
@@ -73,7 +76,7 @@ class JobLifecycle:
         self._apply_settings(arm)
         end = partial(end_ranks_or_agents, self._context)
         self._context.cleanup.push("ranks", end, RANKS_LIMIT)
-        self._start(arm, place(arm.experiment, self._lab))
+        self._start(arm, self._placements(arm))
 
     def run_trial(self, plan: RunTrial, *, last: bool) -> None:
         """Run one trial on suitable jobs; unless it is the last trial, prepare the next."""
@@ -115,11 +118,15 @@ class JobLifecycle:
 
     # --- the jobs ---------------------------------------------------------------------------
 
+    def _placements(self, arm: Arm) -> Placements:
+        """Return where the plan has the jobs of an arm."""
+        return planned_placements(self._planned[arm.name], arm.experiment)
+
     def _suitable_jobs(self, arm: Arm) -> RunningJobs:
         """Return the running jobs when they are what the arm wants, else new ones."""
         if self._jobs and self._started_with == self._start_parameters(arm):
             return self._jobs
-        context, placements = self._context, place(arm.experiment, self._lab)
+        context, placements = self._context, self._placements(arm)
         end_ranks(context)
         if any(one.fabric == "circuit" for one in placements.values()):
             make = partial(make_all_circuits, context.bench, placements.owned, context.log)

@@ -65,7 +65,7 @@ class Orchestrator:
         context = RunContext(
             self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
         )
-        self._jobs = JobLifecycle(self.experiment, context, self.plan.seed)
+        self._jobs = JobLifecycle(self.experiment, context, self.plan)
         self._time: Timer | None = None
         self._light: LightWatch | None = None
         self._receivers = Receivers(self.lab, twin, log)

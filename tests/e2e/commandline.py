@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from testbed.analysis.plan_deviations import Deviation, deviations
+from testbed.record.log import read_events
+
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "testbed.cli"]
 
@@ -143,8 +146,21 @@ class CommandLine:
         return Started(process, self.results)
 
     def run(self, experiment: str, *arguments: str, limit: float = 110.0) -> Finished:
-        """Run an experiment on a twin of its own, for its JSON summary."""
+        """Run a shipped experiment on a twin of its own, for its JSON summary.
+
+        What the run did otherwise than planned must name its cause.
+        """
         where = ["--results", str(self.results), "--json"]
-        return self(
+        done = self(
             "run", f"experiments/{experiment}.yaml", "--twin", *where, *arguments, limit=limit
         )
+        if (self.results / "latest").exists():
+            unexplained = [str(one) for one in self.deviations() if not one.cause]
+            assert unexplained == [], self.results
+        return done
+
+    def deviations(self) -> list[Deviation]:
+        """Return in what the last run differs from its plan."""
+        run = self.results / "latest"
+        plan = json.loads((run / "plan.json").read_text())
+        return deviations(plan, read_events(run / "events.jsonl"))

@@ -19,10 +19,11 @@ from testbed.control.controller import (
     seen_by,
 )
 from testbed.errors import FileError
-from testbed.fabric.circuits import cross_connects
+from testbed.fabric.circuits import cross_connects, in_order
 from testbed.fabric.fibre_plant import rank_ports
 from testbed.jobs.contracts import Job, StepJob
 from testbed.plugins import NoOptions, kind
+from testbed.run.planning.arm_plans import PlannedController
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placements
 from testbed.schema import ControllerSpec, Experiment, Lab
@@ -91,9 +92,12 @@ def _scopes(spec: ControllerSpec) -> list[Scope]:
     return [Scope(part, spec.job) for part in spec.acts_on]
 
 
-def check_controllers(experiment: Experiment, lab: Lab, placements: Placements) -> None:
+def check_controllers(
+    experiment: Experiment, lab: Lab, placements: Placements
+) -> tuple[PlannedController, ...]:
     """Refuse controllers that do not fit their job or the fibres: FileError at the controller."""
-    whole = _planned_view(lab, placements)
+    planned: list[PlannedController] = []
+    whole = planned_view(lab, placements)
     specs = specs_of(experiment, {name: one.job for name, one in placements.items()})
     _check_scopes(experiment, specs)
     for spec in specs:
@@ -101,17 +105,20 @@ def check_controllers(experiment: Experiment, lab: Lab, placements: Placements) 
             controller = _made(spec)
             view = seen_by(controller, whole)
             controller.begin(view)
-            if isinstance(controller, CircuitPlanner):
-                for circuits in controller.circuits(view):
-                    cross_connects(circuits, lab.wiring())
+            every = controller.circuits(view) if isinstance(controller, CircuitPlanner) else ()
+            for circuits in every:
+                cross_connects(circuits, lab.wiring())
+            circuits_of_all = tuple(dict.fromkeys(map(in_order, every)))
+            planned.append(PlannedController(spec.name, spec.kind, spec.job, circuits_of_all))
         except ValueError as error:
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
     _check_faults(experiment)
+    return tuple(planned)
 
 
-def _planned_view(lab: Lab, placements: Placements) -> View:
+def planned_view(lab: Lab, placements: Placements) -> View:
     """Return what controllers begin with, as far as it is known before a run."""
     on_circuits = any(one.fabric == "circuit" for one in placements.values())
     ports = lab.ports() if on_circuits else dict.fromkeys(lab.hosts, ())

@@ -11,10 +11,11 @@ from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Circuit, Wiring, crossing, in_order
 from testbed.run.planning import steps
-from testbed.run.planning.arm_plans import planned_arm
+from testbed.run.planning.arm_plans import PlannedArm, planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
 from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_rank
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
+from testbed.run.planning.forecast import Forecast
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, Placements, place
@@ -39,11 +40,13 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     check_scopes(experiment)
     placed = [(arm, place(arm.experiment, lab)) for arm in arms]
     first, wiring = placed[0][1], lab.wiring()
+    planned_arms: list[PlannedArm] = []
     for arm, placements in placed:
         check_hosts(experiment, arm, placements, first)
         check_lab_changes(arm, lab)
         check_fault(arm, lab, placements, is_only_trial=count * len(arms) == 1)
-        check_controllers(arm.experiment, lab, placements)
+        controllers = check_controllers(arm.experiment, lab, placements)
+        planned_arms.append(planned_arm(arm, placements, controllers))
         for placement in placements.values():
             command_lines(arm.experiment, lab, placement)
     planned: tuple[steps.Step, ...] = (
@@ -59,7 +62,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         steps.Restore(experiment.keep),
     )
     fenced = _fences(lab, first.used) if any(arm.experiment.recovers for arm in arms) else ()
-    whole = planned, _avoided(lab), fenced, tuple(planned_arm(*one) for one in placed)
+    whole = planned, _avoided(lab), fenced, tuple(planned_arms)
     return Plan(experiment.experiment, lab.lab, seed, *whole)
 
 
@@ -148,7 +151,7 @@ def _trials(
     """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
     of_far_ends = {arm.name: far_end_faults(arm.experiment, lab) for arm, _ in placed}
     circuits = {arm.name: placements.circuits for arm, placements in placed}
-    before = placed[0][0].name
+    before, forecast = placed[0][0].name, Forecast(lab)
 
     @cache
     def recabled(before: str, after: str) -> tuple[tuple[Circuit, ...], tuple[Circuit, ...]]:
@@ -161,7 +164,8 @@ def _trials(
         for number, (arm, placements) in enumerate(shuffled, start=block * len(placed)):
             faults = _drawn_faults(arm.experiment, placements, chance)
             yield steps.RunTrial(
-                number, arm.name, faults, of_far_ends[arm.name], *recabled(before, arm.name)
+                *(number, arm.name, faults, of_far_ends[arm.name], *recabled(before, arm.name)),
+                forecast.recoveries(arm, placements, faults),
             )
             before = arm.name
 

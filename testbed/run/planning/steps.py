@@ -95,6 +95,36 @@ class FarEndFault:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedDecision:
+    """What a controller is expected to judge as failed, and what replaces it."""
+
+    victim: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedFence:
+    """The host that is expected to be fenced, and by which means."""
+
+    host: str
+    means: str
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedRecovery:
+    """The expected course of the recovery of a job after the fault of a trial."""
+
+    job: str
+    controller: str
+    decisions: tuple[PredictedDecision, ...]
+    fences: tuple[PredictedFence, ...]
+    circuits: tuple[tuple[Circuit, ...], ...]
+    """Those of the job after each change, in order."""
+    hosts: tuple[str, ...]
+    """Of each rank, once it is over."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunTrial:
     """One trial of one arm."""
 
@@ -107,6 +137,8 @@ class RunTrial:
     """The circuits of the arm before that this arm does not have, removed before the trial."""
     adds: tuple[Circuit, ...] = ()
     """The circuits of this arm that the arm before does not have."""
+    recoveries: tuple[PredictedRecovery, ...] = ()
+    """What is expected to recover each job from the fault, where something does."""
 
     @property
     def fault(self) -> FaultPlan | None:

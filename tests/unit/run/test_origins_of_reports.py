@@ -10,6 +10,9 @@ from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.job_lifecycle import JobLifecycle
 from testbed.run.places import Membership, Place
+from testbed.run.planning.arm_plans import planned_arm
+from testbed.run.planning.placement import place
+from testbed.run.planning.plan import Plan
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RankProcess, RunningJob
 from testbed.run.running_jobs import RunningJobs
@@ -29,7 +32,10 @@ def living_with(experiment, job, context):
 
 
 def between_trials(experiment, job, context):
-    lifecycle = JobLifecycle(experiment, context, 7)
+    lab = context.bench.lab
+    arms = [planned_arm(arm, place(arm.experiment, lab), ()) for arm in experiment.arms()]
+    plan = Plan("small", lab.lab, 7, (), arms=tuple(arms))
+    lifecycle = JobLifecycle(experiment, context, plan)
     lifecycle._jobs = RunningJobs({"main": job})
     lifecycle._controllers = living_with(experiment, job, context)
     return lifecycle.handle

@@ -82,6 +82,7 @@ def test_a_plan_is_plain_json_that_names_what_each_step_does():
         "far_end_faults": [{"kind": "switch-busy", "switch": "ocs", "step": 6, "entry": 1}],
         "removes": [],
         "adds": [],
+        "recoveries": [],
     }
 
 
