@@ -44,6 +44,7 @@ COMMANDS = {
     "profile": CommandEntry(
         "Print a job's stages on rails, and what slow circuits would cost.", ("profiling",)
     ),
+    "opus": CommandEntry("Answer shims of Opus as its controller does, emulated.", ("opus",)),
     "list": CommandEntry("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
     "export": CommandEntry("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
     "validate": CommandEntry("Check files; name file:line:column of each mistake.", ("files",)),

@@ -70,6 +70,8 @@ def profile(
         print_json(to_json(found[0]))
         return
     page = terminal()
+    for name in of:
+        _print_removals(name, results, page)
     try:
         if len(found) > 1:
             _compare(of, found, ports, page)
@@ -121,6 +123,24 @@ def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> 
         page.print(
             f"{mode}: iterations are at most {_WORTH:.0%} longer up to a delay of "
             f"{TIME.format(round(longest, 6))}"
+        )
+
+
+def _print_removals(name: str, results: Path, page: Console) -> None:
+    """Print the circuits that were removed while a group of a run had traffic on them."""
+    from testbed.analysis.rail_monitor import monitor
+
+    if is_file(name):
+        return  # a profile has no circuits
+    run = find_run(results, name)
+    with report_damage(run):
+        seen = monitor(read_events(run.events))
+    for removal in seen.found:
+        page.print(f"unsafe: {removal}", style="bold red")
+    if seen.removed:
+        page.print(
+            f"{len(seen.found)} of {seen.removed} circuits that were removed had traffic, by "
+            f"{seen.collectives} parts of collectives"
         )
 
 

@@ -124,5 +124,5 @@ def test_what_is_no_profile_is_refused_in_one_sentence(run, words, text, capsys,
 
 
 def test_an_event_of_another_kind_changes_nothing(found):
-    events = [*read_events(LOG), Event(10**6, 99.0, "note", "x", {"text": "y"})]
+    events = [*read_events(LOG), Event(10**6, 99.0, "note", "x", data={"text": "y"})]
     assert rail_profile(events, "a run") == found
