@@ -1,0 +1,140 @@
+"""The controller of rails with a switch that answers on a real line."""
+
+import pytest
+
+from testbed.control import protocol
+from testbed.control.controller import JobView, View
+from testbed.control.rails import GroupJoined, Rails, StageLeft, StageReached
+from testbed.fabric.fibre_plant import rank_ports
+from testbed.rails.stage import Stage, circuits_of
+from testbed.run.controllers import ControllerExecutor
+from testbed.run.rail_commands import RailCommands
+from tests.unit.run.lab_at_far_ends import HOSTS, LabAtFarEnds, soon
+
+GROUPS = {"dp0": (0, 1), "dp1": (2, 3), "pp0": (0, 2), "pp1": (1, 3)}
+RANKS = HOSTS[:4]
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    lab = LabAtFarEnds(tmp_path, monkeypatch)
+    yield lab
+    lab.close()
+
+
+class RailsAtWork:
+    """Four ranks on one rail, whose requests the test makes for them."""
+
+    def __init__(self, lab, inbox, mode):
+        self.lab, self.inbox = lab, inbox
+        self.bench, log = lab.bench((), ())
+        self.lease = lab.make_ready(self.bench)
+        self.bench.fabric.set_circuits("main", frozenset(), soon())
+        lab.log_events.clear()
+        self.ports = rank_ports(RANKS, self.bench.lab.ports())
+        self.commands = RailCommands(self.bench, inbox, "main")
+        self.told = []
+        tell = {protocol.Tell: lambda command, sender: self.told.append(command)}
+        view = View(0.0, {"main": JobView(RANKS, self.ports)})
+        rails = {"rails": Rails("main", GROUPS, mode)}
+        self.executor = ControllerExecutor(
+            rails, view, inbox, log, self.commands.handlers, {"main": tell}
+        )
+        inbox.handler = self.executor.handle
+        self.executor.begin()
+        for name, ranks in GROUPS.items():
+            for rank in ranks:
+                self.executor.observe(GroupJoined("main", rank, name))
+
+    def reach(self, name, number=0):
+        stage = Stage(name, number, GROUPS[name])
+        for rank in stage.ranks:
+            self.executor.observe(StageReached("main", rank, stage))
+
+    def leave(self, name, following=None):
+        stage = following and Stage(following, 0, GROUPS[following])
+        for rank in GROUPS[name]:
+            mine = stage if stage and rank in stage.ranks else None
+            self.executor.observe(StageLeft("main", rank, mine))
+
+    def are_told(self, name):
+        return self.inbox.wait(lambda: name in [one.message["group"] for one in self.told], soon())
+
+    def circuits(self, name):
+        return circuits_of(Stage(name, 0, GROUPS[name]), GROUPS[name], self.ports)
+
+    @property
+    def lit(self):
+        return self.bench.fabric.owned.of(self.commands.owner("rail0"))
+
+
+@pytest.fixture
+def at_work(lab, inbox):
+    made = []
+
+    def start(mode="on-demand"):
+        made.append(RailsAtWork(lab, inbox, mode))
+        return made[0]
+
+    yield start
+    for one in made:
+        one.executor.end()
+        one.lease.release()
+        lab.put_back(one.bench)
+
+
+def test_circuits_of_stages_are_made_on_the_switch_and_their_ranks_are_told(at_work):
+    rails = at_work()
+    for name in ("dp0", "dp1"):
+        rails.reach(name)
+        assert rails.are_told(name)
+    assert rails.lit == rails.circuits("dp0") | rails.circuits("dp1")
+    for name in ("dp0", "dp1"):
+        rails.leave(name)
+    for name in ("pp0", "pp1"):
+        rails.reach(name)
+    assert rails.are_told("pp0")
+    assert rails.are_told("pp1")
+    assert rails.lit == rails.circuits("pp0") | rails.circuits("pp1")
+    assert rails.executor.failure == ""
+    rails.bench.fabric.check(soon())  # the switch reads the same
+    changes = [event for event in rails.lab.log_events if event.kind == "fabric.change"]
+    assert len(changes) == 4
+
+
+def test_nothing_goes_until_those_at_both_ends_have_left(at_work):
+    rails = at_work()
+    for name in ("dp0", "dp1"):
+        rails.reach(name)
+        assert rails.are_told(name)
+    stage = Stage("pp0", 0, GROUPS["pp0"])
+    for rank in stage.ranks:
+        rails.executor.observe(StageReached("main", rank, stage))
+    assert rails.lit == rails.circuits("dp0") | rails.circuits("dp1")
+    rails.executor.observe(StageLeft("main", 1, None))
+    assert rails.lit == rails.circuits("dp0") | rails.circuits("dp1")
+    rails.executor.observe(StageLeft("main", 3, None))
+    assert rails.are_told("pp0")
+    assert rails.lit == rails.circuits("pp0")
+
+
+def test_provisioned_circuits_are_there_before_anybody_asks(at_work):
+    rails = at_work("provisioned")
+    for name in ("dp0", "dp1"):
+        rails.reach(name)
+        assert rails.are_told(name)
+    rails.leave("dp0", "pp0")
+    rails.leave("dp1", "pp0")
+    assert rails.are_told("pp0")
+    assert rails.lit == rails.circuits("pp0")
+
+
+def test_without_the_lease_nothing_is_moved_and_the_end_names_the_stage(at_work):
+    rails = at_work()
+    rails.lab.leases.unlock(sorted(rails.lease.resources), forced=True)
+    rails.reach("dp0")
+    assert rails.inbox.wait(lambda: bool(rails.executor.failure), soon())
+    assert rails.executor.failure.startswith(
+        "rails: 3 attempts to make the circuits of dp0 0 on rail0 failed: "
+    )
+    assert rails.lit == frozenset()
