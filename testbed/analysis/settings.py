@@ -52,12 +52,16 @@ def profiles_of(events: Sequence[Event]) -> list[Profile]:
     ]
 
 
-def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> dict[str, str]:
-    """Return why some bandwidths exceed the rate of a port, by `arm.metric`.
+PAYLOAD = 0.956
+"""Share of a port's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
 
-    A bandwidth above the rate of a port, in any trial, is that of messages which the shaper of a
-    twin's port lets pass at once, or of a schedule that has done part of its work before the last
-    rank came. Groups inside hosts use no port.
+
+def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> dict[str, str]:
+    """Return why some bandwidths exceed what a port carries, by `arm.metric`.
+
+    A bandwidth above the payload that a port carries, in any trial, is that of messages which the
+    shaper of a twin's port lets pass at once, or of a schedule that has done part of its work
+    before the last rank came. Groups inside hosts use no port.
     """
     found = {}
     for name, metric in metrics.items():
@@ -66,18 +70,24 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
         is_of_a_line = what.startswith(("busbw", "algbw")) and metric.meaning.unit == "bit/s"
         if what.rpartition("_along_")[2] in str(of.get("inside_hosts", "")).split(", "):
             continue
-        if is_of_a_line and "rate" in of and max(metric.values) > of["rate"]:
+        if is_of_a_line and "rate" in of and max(metric.values) > PAYLOAD * of["rate"]:
             found[name] = _above(what, metric.values, of)
     return found
 
 
 def _above(what: str, values: Sequence[float], settings: Settings) -> str:
-    highest = quantity(max(values), "bit/s")
+    highest, rate = quantity(max(values), "bit/s"), settings["rate"]
+    limit, of_port = rate, quantity(rate, "bit/s")
+    what_is = f"{of_port} of a port"
+    if max(values) <= rate:
+        limit = PAYLOAD * rate
+        carried = quantity(limit, "bit/s")
+        what_is = f"{carried} of payload that a port of {of_port} carries"
     which = f"{highest} is"
     if len(values) > 1:
-        count = sum(value > settings["rate"] for value in values)
+        count = sum(value > limit for value in values)
         which = f"{count} of {len(values)} trials, with up to {highest}, are"
-    above = f"{which} above the {quantity(settings['rate'], 'bit/s')} of a port"
+    above = f"{which} above the {what_is}"
     early = (name for name, known in ALL_REDUCES.items() if known.expects_straggler)
     if what.startswith(tuple(f"busbw_{name}_" for name in early)):
         return (

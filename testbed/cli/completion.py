@@ -172,9 +172,18 @@ def run_metrics(ctx: typer.Context) -> Iterator[str]:
 
 @_names
 def far_end_faults(ctx: typer.Context) -> Iterator[str]:
-    """Complete the faults that a simulated far end of a twin can have."""
+    """Complete the faults of the far end on the command line; of all while its twin is not up."""
     from testbed.plugins import kinds
+    from testbed.twin import registry
+    from testbed.twin.control_socket import ask
+    from testbed.twin.machine import SOCKET
 
+    name, instrument = _said(ctx, "name"), _said(ctx, "instrument")
+    for twin in registry.standing():
+        if twin.name == name:
+            place = Path(f"/proc/{twin.server}/root{SOCKET}")
+            yield from ask({"do": "known-faults", "instrument": instrument}, place)
+            return
     yield from (kind.far_end for kind in kinds("faults").values() if kind.far_end)
 
 

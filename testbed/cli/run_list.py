@@ -53,7 +53,7 @@ class RunSelection:
         metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
         name = self.metric
         short = {run: _by_short_name(found) for run, found in metrics.items()}
-        metrics = {run: found | short[run] for run, found in metrics.items()}
+        metrics = {run: found | short[run] | _of_one_arm(found) for run, found in metrics.items()}
         if not any(name in found for found in metrics.values()):
             known = sorted({one for found in short.values() for one in found})
             ends = [one for one in known if one.rpartition(".")[2] == name]
@@ -65,6 +65,13 @@ class RunSelection:
             row |= {"metric": name, "value": found.get("median"), "unit": found.get("unit", "")}
             row |= {"n": found.get("n"), "better": found.get("better", "")}
             row["flag"] = found.get("flag", "")
+
+
+def _of_one_arm(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a run by their names alone, where it has one arm."""
+    parts = [(*name.rpartition("."), found) for name, found in metrics.items()]
+    is_one = len({arm for arm, *_ in parts}) == 1
+    return {what: found for _, _, what, found in parts} if is_one else {}
 
 
 def _without_arms(metrics: Iterable[str]) -> list[str]:

@@ -157,7 +157,7 @@ def bandwidth(
 ) -> Figure:
     """Draw the bus bandwidth over the message size: the median, with minimum and maximum.
 
-    `flagged` names arms and sizes whose value is above the rate of a port; they are circled.
+    `flagged` names arms and sizes whose value is more than a port carries; they are circled.
     """
     with axes(form, 3.2, len(arms)) as (figure, ax):
         sizes = sorted({s for mine in arms.values() for s in mine})
@@ -175,7 +175,7 @@ def bandwidth(
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "bit/s")))
         ax.set_ylim(bottom=0)
-        note = "; circled: above the rate of a port" if flagged else ""
+        note = "; circled: more than a port carries" if flagged else ""
         words_below(ax, form, f"message size{note}")
         ax.set_ylabel("busbw")
         if len(arms) > 1:

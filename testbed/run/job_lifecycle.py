@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from testbed.analysis.settings import PAYLOAD
 from testbed.clock import Deadline
 from testbed.control.controller import JobObserved, Observation
 from testbed.events import Event
@@ -34,9 +35,6 @@ from testbed.schema import Arm, Experiment
 from testbed.units import RATE
 
 _JOIN_LIMIT = 30.0
-_PAYLOAD = 0.956
-"""Share of a link's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
-
 _ENOUGH = 0.9
 
 
@@ -193,7 +191,7 @@ class JobLifecycle:
         """Say so when this machine is too busy to carry what its twin's ports should."""
         rate, links = arm.of(self._lab).twin.rate, self._links[job]
         ranks, delivered = arm.experiment.jobs[job].ranks_per_host, links.slowest.bits_per_second
-        enough = _PAYLOAD * rate / (ranks if links.at_once else 1)
+        enough = PAYLOAD * rate / (ranks if links.at_once else 1)
         if self._settings and delivered < _ENOUGH * enough:
             text = (
                 f"the slowest link delivers {RATE.format(delivered)}, where "

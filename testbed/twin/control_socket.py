@@ -58,15 +58,17 @@ class ControlSocket:
         self._listener.close()
 
 
-def ask(request: Mapping[str, Any]) -> Any:
+def ask(request: Mapping[str, Any], path: Path | None = None) -> Any:
     """Send one request to the twin and return its answer; works only inside a twin.
+
+    From outside, `path` leads through the file system of the twin's first process.
 
     Raise UsageError with the twin's message when it refuses, LabError outside of a twin.
     """
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_LIMIT)
-            line.connect(os.fspath(SOCKET))
+            line.connect(os.fspath(path or SOCKET))
             with line.makefile("rw") as stream:
                 stream.write(json.dumps(dict(request)) + "\n")
                 stream.flush()

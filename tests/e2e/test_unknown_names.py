@@ -102,3 +102,18 @@ def test_twin_list_inside_a_twin_is_empty_and_removes_no_twin(testbed, rack, cap
     assert registry.find(rack).sandbox.run([*COMMAND, "twin", "list", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == []
     assert rack in testbed("twin", "list").out
+
+
+def test_faults_are_completed_as_the_far_end_of_the_instrument_knows_them(testbed, rack):
+    def offered(line):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        environment = {**os.environ, **words, "_TESTBED_COMPLETE": "complete_bash"}
+        done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    of_switch, of_power = (offered(f"testbed twin fault {rack} {one} ") for one in ("ocs", "pdu"))
+    assert {"stuck", "silent"} <= set(of_switch)
+    (only, *_) = sorted(set(of_switch) - set(of_power))
+    assert testbed("twin", "fault", rack, "pdu", only).code == 2
+    assert "silent" in of_power
+    assert offered(f"testbed twin fault {rack} osc ") == []

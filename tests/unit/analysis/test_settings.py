@@ -51,6 +51,7 @@ def test_a_profile_has_the_median_of_what_was_predicted_for_each_arm():
         ("busbw_64kib", 118.9e6, True),
         ("busbw_16mib", 95.4e6, False),
         ("busbw", 101e6, True),
+        ("busbw", 97e6, True),
         ("algbw_64kib", 118.9e6, True),
         ("time_64kib", 1e9, False),
     ],
@@ -64,6 +65,9 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
             "118.9 Mbit/s is above the 100 Mbit/s of a port: after a pause the shaper of a twin's "
             "port lets a credit, 16 KiB by the probe of the links, pass at once"
         )
+    if median == 97e6:
+        words = "97 Mbit/s is above the 95.6 Mbit/s of payload that a port of 100 Mbit/s carries: "
+        assert found["only.busbw"].startswith(words)
     assert flags(metrics, {"only": {"heartbeat": 0.2}}) == {}  # on hardware no rate is known
 
 

@@ -111,16 +111,28 @@ def test_listing_zero_runs_is_refused(tmp_path, capsys, option):
     ("options", "words"),
     [
         ("--experiment lumoin", "did you mean 'lumion'?"),
-        ("--metric recovery_time", "known: warm.recovery_time"),
+        ("--metric recovery_time", "known: cold.recovery_time, warm.recovery_time"),
         ("--metric warm.recovery_tim", "did you mean 'warm.recovery_time'?"),
         ("--best 2", "--best needs a metric"),
     ],
 )
 def test_an_unknown_metric_is_reported_with_the_nearest_name(tmp_path, capsys, options, words):
-    records.ended(tmp_path, metrics=metric(0.1))
+    both = {name: metric(0.1)[RECOVERY] for name in (RECOVERY, "cold.recovery_time")}
+    records.ended(tmp_path, metrics=both)
     line = ["list", "runs", "--results", str(tmp_path), *options.split()]
     assert command_line(line) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_metric_of_a_run_with_one_arm_needs_no_arm(tmp_path, capsys):
+    records.ended(tmp_path, metrics=metric(0.3))
+    both = {name: metric(0.1)[RECOVERY] for name in (RECOVERY, "cold.recovery_time")}
+    records.ended(tmp_path, metrics=both)
+    rows = listed(tmp_path, capsys, "--metric", "recovery_time")
+    assert sorted((row["value"], row["metric"]) for row in rows if row["value"]) == [
+        (0.3, "recovery_time")
+    ]
+    assert [row["value"] for row in rows if not row["value"]] == [None]
 
 
 def test_a_bandwidth_above_the_line_rate_is_explained_below_the_list_of_runs(tmp_path, capsys):
