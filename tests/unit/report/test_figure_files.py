@@ -74,7 +74,7 @@ def test_the_csv_file_of_bandwidth_flags_sizes_above_the_rate_of_a_port(tmp_path
     why = "600 Mbit/s is above the 500 Mbit/s of a port"
     write_figures(replace(found, flags={"warm.busbw_4kib": why}), tmp_path)
     assert [row["flag"] for row in table(tmp_path / "busbw.csv")] == [why, ""]
-    assert "circled: above the rate of a port" in (tmp_path / "busbw.svg").read_text()
+    assert "circled: more than a port carries" in (tmp_path / "busbw.svg").read_text()
 
 
 def test_a_bandwidth_above_the_rate_of_a_port_is_circled_in_the_colour_of_the_text():
