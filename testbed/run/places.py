@@ -56,6 +56,14 @@ class Membership:
             self._ranks = self.places, {place: rank for rank, place in enumerate(self.places)}
         return self._ranks[1].get(place)
 
+    def at_borders(self) -> tuple[int, ...]:
+        """Return the ranks whose next rank is on another host; all of them on a single host."""
+        after = (*self.hosts[1:], *self.hosts[:1])
+        apart = (
+            r for r, (host, far) in enumerate(zip(self.hosts, after, strict=True)) if host != far
+        )
+        return tuple(apart) or tuple(range(len(self.places)))
+
     def ranks_on(self, host: str) -> tuple[int, ...]:
         """Return the ranks that run on a host."""
         return tuple(rank for rank, place in enumerate(self.places) if place.host == host)

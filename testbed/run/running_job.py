@@ -77,8 +77,8 @@ class RunningJob:
     """By place, why the process that was started there last cannot take part."""
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
-    probes: list[Mapping[str, Any]] = field(default_factory=list)
-    """What the ranks have measured of their links."""
+    probes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """By rank, what it has measured of its links."""
     changes: dict[str, list[float]] = field(default_factory=dict)
     """The seconds of each change of circuits that a host timed between iterations."""
     programs: Programs | None = None
@@ -236,8 +236,8 @@ class RunningJob:
                 process.address, process.port = said["address"], said["port"]
                 process.second, process.local = said.get("second"), said.get("local")
                 process.state_bytes = said["state_bytes"]
-            case "probe":
-                self.probes.append(said)
+            case "probe" if rank is not None:
+                self.probes[rank] = said
             case "left":
                 process.committed = said["committed"]
             case "step" | "sample":

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.fabric.owners import merged
 from testbed.fabric.topologies import RING, name_of
-from testbed.jobs.contracts import FabricDependentJob, Job, ProgramJob
+from testbed.jobs.contracts import (
+    CircuitRequestingJob,
+    FabricDependentJob,
+    Job,
+    ProgramJob,
+)
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
@@ -124,16 +130,16 @@ def _placed(
         message = "a spare on a host in use needs a packet switch"
         hint = "list another host, or use a lab with a packet switch"
         raise FileError(experiment.source.where("jobs", name, "hosts"), message, hint=hint)
-    if each > 1:
-        message = "ranks that share a host's ports need a packet switch"
-        hint = "write `fabric: packet`, and use a lab with a packet switch"
-        raise FileError(experiment.source.where("jobs", name, "ranks_per_host"), message, hint=hint)
     if isinstance(job, FabricDependentJob):
         try:
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
-    found = plan_circuits(experiment, lab, name, hosts, job)
+    of_hosts = copy(job)
+    of_hosts.ranks = count  # circuits join hosts, whose ranks follow each other in the ring
+    if each > 1:
+        _check_shared_circuits(experiment, name, job)
+    found = plan_circuits(experiment, lab, name, hosts, of_hosts)
     return Placement(
         *(name, job, spec.kind, ranks, spares),
         circuits=found.circuits,
@@ -209,10 +215,31 @@ def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:
         message = f"a {experiment.jobs[name].kind} runs one program on each host"
         raise FileError(where, message, hint="remove `ranks_per_host`")
     for spec in experiment.reacting():
-        if "membership" in spec.acts_on and spec.job == name:
+        acts_on = spec.acts_on if spec.job == name else ()
+        if "membership" in acts_on and not kind("controllers", spec.kind).recovery.shares_hosts:
             message = f"{spec.kind} replaces one rank, and a host that fails takes {each} with it"
             hint = f"remove `ranks_per_host`, or {spec.kind}"
             raise FileError(experiment.source.where(*spec.steps, "kind"), message, hint=hint)
+
+
+def _check_shared_circuits(experiment: Experiment, name: str, job: Job) -> None:
+    """Refuse what re-points circuits from rank to rank, where several ranks share those of a host.
+
+    That are jobs whose ranks ask for circuits, and controllers of circuits.
+    """
+    where = experiment.source.where
+    if isinstance(job, CircuitRequestingJob):
+        message = f"each rank of job {name} asks for circuits of its own, so it needs its own host"
+        hint = "remove `ranks_per_host`, or use a lab with a packet switch"
+        raise FileError(where("jobs", name, "ranks_per_host"), message, hint=hint)
+    for spec in experiment.reacting():
+        if spec.job == name and "circuits" in spec.acts_on:
+            message = (
+                f"{spec.kind} re-points circuits between ranks, and those of job {name} share "
+            )
+            message += "their host's"
+            hint = f"remove `ranks_per_host`, or {spec.kind}"
+            raise FileError(where(*spec.steps, "kind"), message, hint=hint)
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:

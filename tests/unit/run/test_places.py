@@ -20,6 +20,12 @@ def test_ranks_on_one_host_are_told_apart_by_their_slots():
     assert members.ranks_on("h1") == (2, 3)
 
 
+def test_the_fabric_is_between_ranks_whose_next_one_is_on_another_host():
+    assert Membership(ON_TWO).at_borders() == (1, 3)
+    assert Membership(ON_TWO[:2]).at_borders() == (0, 1)
+    assert Membership(tuple(map(Place, ("h0", "h1", "h2")))).at_borders() == (0, 1, 2)
+
+
 def test_a_spare_on_a_host_in_use_has_a_slot_of_its_own():
     members = Membership(ON_TWO, (Place("h1", 2), Place("h2", 0)))
     assert members.replace(0, "h1") == Place("h1", 2)

@@ -5,7 +5,7 @@ import pytest
 from testbed.errors import FileError
 from testbed.run.places import Place
 from testbed.run.planning.placement import place
-from testbed.run.planning.steps import OpenHosts, StartJob
+from testbed.run.planning.steps import OpenHosts, ProgramCircuits, StartJob
 from testbed.schema import load_experiment, load_lab
 from tests.unit.run.test_packet_plan import LAB
 from tests.unit.run.test_packet_plan import plan as plan  # the fixture
@@ -65,8 +65,11 @@ REFUSED = {
         "a command runs one program on each host",
     ),
     "a policy that replaces one rank": (
-        [RANKS, ("jobs:", "policy: {kind: splice}\njobs:")],
-        "splice replaces one rank, and a host that fails takes 2 with it",
+        [
+            ("ranks: 3, spares: 1", "ranks: 8, ranks_per_host: 2"),
+            ("jobs:", "policy: {kind: shrink}\njobs:"),
+        ],
+        "shrink replaces one rank, and a host that fails takes 2 with it",
     ),
 }
 
@@ -79,11 +82,37 @@ def test_what_ranks_that_share_a_host_cannot_do_is_refused(plan, why):
     assert error in str(refused.value)
 
 
-def test_ranks_that_share_a_host_need_a_packet_switch(desk):
-    desk.experiment = """\
+ON_CIRCUITS = """\
 experiment: small
 question: Who sends where?
-needs: {hosts: 2, fabric: circuit}
-jobs: {main: {kind: train, ranks: 4, ranks_per_host: 2, steps: 3}}
+needs: {hosts: 3, fabric: circuit}
+jobs: {main: {kind: train, ranks: 6, ranks_per_host: 2, steps: 3}}
 """
-    assert "need a packet switch" in desk.refusal()
+
+
+def test_circuits_join_hosts_whose_ranks_follow_each_other_in_the_ring(desk):
+    desk.experiment = ON_CIRCUITS
+    (made,) = [step for step in desk.plan().steps if isinstance(step, ProgramCircuits)]
+    assert set(map(str, made.circuits)) == {"h0.p1–h1.p0", "h1.p1–h2.p0", "h0.p0–h2.p1"}
+    (job,) = [step for step in desk.plan().steps if isinstance(step, StartJob)]
+    assert job.hosts == ("h0", "h0", "h1", "h1", "h2", "h2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        (
+            "kind: train, ranks: 6, ranks_per_host: 2, steps: 3",
+            "kind: collective, ranks: 6, ranks_per_host: 2, sizes: [4 KiB]",
+            "each rank of job main asks for circuits of its own",
+        ),
+        (
+            "jobs:",
+            "policy: {kind: splice}\njobs:",
+            "splice re-points circuits between ranks, and those of job main share their host's",
+        ),
+    ],
+)
+def test_what_re_points_circuits_is_refused_where_ranks_share_them(desk, old, new, error):
+    desk.experiment = ON_CIRCUITS
+    assert error in desk.change("experiment", old, new).refusal()
