@@ -8,7 +8,6 @@ nobody changes those of others, and hosts that a job has lost get no light.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from testbed.control import protocol
 from testbed.control.controller import (
@@ -24,37 +23,23 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
-from testbed.fabric.circuits import HostPort, Matching
+from testbed.fabric.circuits import Matching
 from testbed.fabric.owners import CircuitOfAnother, change_own
+from tests.unit.control.job_model import (
+    Member,
+    Said,
+    World,
+    ends_of,
+    heard,
+    job_commanded,
+    set_circuits,
+    translated,
+    verified,
+    with_member,
+)
 
 REFUSAL = "refusal"
 """The fault that the switch refuses a change; it leaves all as it was."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A controller with its job: its state, what it has not observed yet and what it commanded."""
-
-    name: str
-    state: Any = field(hash=False)
-    job: JobView
-    told: JobView
-    """The job as the controller has been told; `job` may be newer."""
-    steps: tuple[int, ...]
-    circuits: Matching
-    fenced: frozenset[str] = frozenset()
-    inbox: tuple[Any, ...] = field(default=(), hash=False)
-    commands: tuple[Any, ...] = field(default=(), hash=False)
-
-
-@dataclass(frozen=True)
-class World:
-    """All of it at one moment."""
-
-    members: tuple[Member, ...]
-    faults: frozenset[str]
-    now: float = 0.0
-    wrong: str = ""
 
 
 @dataclass
@@ -66,7 +51,8 @@ class Model:
     due: Callable[[str, JobView, int, float], Matching]
     """The circuits that a job must have, by its hosts, the step that all have done and the time."""
     faults: frozenset[str]
-    """Each once, at any time: REFUSAL, `kill a` for a rank of job a, `replace a` for a host."""
+    """Each once, at any time: REFUSAL, `kill a` for rank 1 of job a, `kill a 2` for another one,
+    `replace a` for a host."""
     replaced: Mapping[str, JobView] = field(default_factory=dict)
     """What a job is after one of its hosts was replaced."""
     paced: frozenset[str] = frozenset()
@@ -81,7 +67,8 @@ class Model:
             view = self.views[name]
             job, state = view.jobs[name], controller.begin(view)
             steps = (job.step,) * len(job.hosts)
-            members.append(Member(name, state, job, job, steps, view.circuits))
+            of = frozenset(job.hosts)
+            members.append(Member(name, state, job, job, steps, view.circuits, with_state=of))
         return World(tuple(members), self.faults)
 
     def moves(self, world):
@@ -91,18 +78,24 @@ class Model:
             for number in range(len(member.inbox) if name in self.unordered else 1):
                 for what in member.inbox[number : number + 1]:
                     others = (*member.inbox[:number], *member.inbox[number + 1 :])
-                    text = type(getattr(what, "what", what)).__name__
+                    text = what.what if isinstance(what, Said) else ""
+                    text = text or type(getattr(what, "what", what)).__name__
                     taken = replace(member, inbox=others)
                     yield f"{name} observes {text}", self._told(world, at, taken, what)
             wake_at = self.controllers[name].wake_at(member.state)
             if wake_at is not None:
                 later = replace(world, now=max(world.now, wake_at))
                 yield f"timer of {name}", self._told(later, at, member, TimerExpired())
-            if member.commands:
-                yield from self._executions(world, at, member)
+            for number in range(len(member.commands) if name in self.unordered else 1):
+                for command in member.commands[number : number + 1]:
+                    yield from self._executions(world, at, member, number, command)
             if name in self.paced and member.circuits:
                 yield f"step of {name}", _stepped(world, at, member)
-            for fault in world.faults & {f"kill {name}", f"replace {name}"}:
+            for command in member.verifying:
+                yield f"links of {name}", with_member(world, at, verified(member, command))
+            for fault in sorted(world.faults):
+                if fault.split()[1:2] != [name]:
+                    continue
                 left = replace(world, faults=world.faults - {fault})
                 yield fault, self._struck(left, at, member, fault)
 
@@ -110,68 +103,86 @@ class Model:
         """Return what must never be, or nothing: also that all rest and a job has no light."""
         if world.wrong:
             return world.wrong
-        if any(member.inbox or member.commands for member in world.members):
+        if any(member.inbox or member.commands or member.verifying for member in world.members):
             return ""
         for member in world.members:
             wake_at = self.controllers[member.name].wake_at(member.state)
             if wake_at is not None and wake_at <= world.now:
                 continue
             due = self.due(member.name, member.job, min(member.steps), world.now)
+            if lost := member.dead & {*member.job.hosts}:
+                return f"deadlock: nothing is under way, and {min(lost)} is dead"
             if member.circuits != due:
                 return f"deadlock: nothing is under way, and {member.name} lacks its circuits"
         return ""
 
     def _told(self, world, at, member, observation):
         """Return the world after a controller has observed something, its commands checked."""
+        if isinstance(observation, Said):
+            observation = translated(member, observation)
+            if observation is None:
+                return with_member(world, at, member)
         if isinstance(observation, MembershipChanged):
             member = replace(member, told=observation.view)
         controller = self.controllers[member.name]
         state, commands = controller.step(member.state, world.now, observation)
-        member = replace(member, state=state, commands=(*member.commands, *commands))
+        made = [one.what for one in commands if isinstance(one, CommandJob)]
+        made = [one for one in made if isinstance(one, protocol.SetCircuits)]
+        latest = made[-1] if made else member.latest
+        member = replace(member, state=state, latest=latest)
         known = {port for own in member.told.ports for port in own}
         wrong = world.wrong
         for command in commands:
             match command:
                 case Fail(reason) | CommandJob(_, protocol.GiveUp(reason)):
                     wrong = f"{member.name} gave up: {reason}"
-                case ChangeCircuits(_, add) if not _ends(add) <= known:
+                case ChangeCircuits(_, add) if not ends_of(add) <= known:
                     wrong = f"unsafe: {member.name} wants light at a port that is not its job's"
-        return replace(_with(world, at, member), wrong=wrong)
+        world = replace(with_member(world, at, member), wrong=wrong)
+        for command in commands:
+            world = self._taken(world, at, command)
+        return world
 
-    def _executions(self, world, at, member):
-        command, *others = member.commands
-        after = replace(member, commands=tuple(others))
+    def _taken(self, world, at, command):
+        """Carry a command out at once, or have a worker do it, as the executor does."""
+        member = world.members[at]
+        match command:
+            case CommandJob(job, protocol.PrepareSpare() | protocol.Leave() | protocol.Join()):
+                return job_commanded(world, at, member, job, command.what)
+            case CommandJob(_, protocol.Decide() | protocol.GiveUp() | protocol.ProbeHost()):
+                return world
+        return with_member(world, at, replace(member, commands=(*member.commands, command)))
+
+    def _executions(self, world, at, member, number, command):
+        others = (*member.commands[:number], *member.commands[number + 1 :])
+        after = replace(member, commands=others)
         match command:
             case ChangeCircuits(remove, add):
                 yield f"change of {member.name}", _changed(world, at, after, remove, add)
                 if REFUSAL in world.faults:
-                    refused = _heard(after, ChangeFailed("the switch is busy"))
+                    refused = heard(after, ChangeFailed("the switch is busy"))
                     left = replace(world, faults=world.faults - {REFUSAL})
-                    yield f"the switch refuses {member.name}", _with(left, at, refused)
-            case CommandJob(job, protocol.SetCircuits(circuits, _, newcomer)):
-                yield f"change of {member.name}", _set(world, at, after, job, circuits, newcomer)
+                    yield f"the switch refuses {member.name}", with_member(left, at, refused)
+            case CommandJob(_, protocol.SetCircuits() as what):
+                yield f"change of {member.name}", set_circuits(world, at, after, what)
                 if REFUSAL in world.faults:  # the executor of policies tries once more
                     left = replace(world, faults=world.faults - {REFUSAL})
                     yield f"the switch refuses {member.name}", left
             case CommandJob(job, what):
                 text = f"{type(what).__name__} of {member.name}"
-                yield text, _job_commanded(world, at, after, job, what)
+                yield text, job_commanded(world, at, after, job, what)
 
     def _struck(self, world, at, member, fault):
         """Return the world after a fault; ranks go on from the step that all have done."""
         if fault.startswith("kill"):
-            said = JobObserved(member.name, protocol.RankEnded(1, -9))
-            return _with(world, at, _heard(member, said))
+            _, _, rank = f"{fault} 1".split()[:3]
+            host = member.job.hosts[int(rank)]
+            member = replace(member, dead=member.dead | {host})
+            return with_member(world, at, heard(member, Said(host, "ended")))
         steps = (min(member.steps),) * len(member.steps)
         job = replace(self.replaced[member.name], step=min(steps))
         member = replace(member, job=job, steps=steps)
-        return _with(world, at, _heard(member, MembershipChanged(member.name, job)))
-
-
-def job_of(hosts, per_host=1):
-    """Return a job with one rank on each host."""
-    ports = tuple(tuple(HostPort(host, f"p{n}") for n in range(per_host)) for host in hosts)
-    return JobView(tuple(hosts), ports)
+        return with_member(world, at, heard(member, MembershipChanged(member.name, job)))
 
 
 def _changed(world, at, member, remove, add):
@@ -182,43 +193,11 @@ def _changed(world, at, member, remove, add):
         after = change_own(owned, member.name, remove, add)
     except CircuitOfAnother as error:
         return replace(world, wrong=f"circuit of another: {error}")
-    if not _ends(add) <= present:
+    if not ends_of(add) <= present:
         refused = ChangeFailed("a host is not one of the job's any more")
-        return _with(world, at, _heard(member, refused))
+        return with_member(world, at, heard(member, refused))
     member = replace(member, circuits=after[member.name])
-    return _with(world, at, _heard(member, CircuitsChanged()))
-
-
-def _set(world, at, member, job, circuits, newcomer):
-    """Carry out a policy's command, which names all circuits of its job."""
-    owned = {each.name: each.circuits for each in world.members}
-    try:
-        change_own(owned, member.name, member.circuits - circuits, circuits - member.circuits)
-    except CircuitOfAnother as error:
-        return replace(world, wrong=f"circuit of another: {error}")
-    if member.fenced & {end.host for end in _ends(circuits)}:
-        return replace(world, wrong=f"unsafe: {member.name} gives light to a fenced host")
-    member = replace(member, circuits=circuits)
-    return _with(world, at, _heard(member, JobObserved(job, protocol.LinksGood(newcomer))))
-
-
-def _job_commanded(world, at, member, job, command):
-    """Carry out a command to a job's ranks, and let them answer."""
-    said = []
-    match command:
-        case protocol.Fence(_, host, _):
-            member = replace(member, fenced=member.fenced | {host})
-            said = [protocol.Fenced(host)]
-        case protocol.PrepareSpare(_, host):
-            said = [protocol.SpareReady(host)]
-        case protocol.Leave(ranks, _):
-            said = [protocol.RankLeft(rank, 7) for rank in sorted(ranks)]
-        case protocol.Join(_, hosts, committed, _):
-            if member.fenced & {*hosts}:
-                return replace(world, wrong=f"unsafe: a fenced host joins {member.name} again")
-            member = replace(member, job=replace(member.job, hosts=hosts))
-            said = [protocol.StepDone(rank, committed + 1) for rank in range(len(hosts))]
-    return _with(world, at, _heard(member, *(JobObserved(job, what) for what in said)))
+    return with_member(world, at, heard(member, CircuitsChanged()))
 
 
 def _stepped(world, at, member):
@@ -227,16 +206,4 @@ def _stepped(world, at, member):
     step = member.steps[rank] + 1
     steps = (*member.steps[:rank], step, *member.steps[rank + 1 :])
     said = JobObserved(member.name, protocol.StepDone(rank, step))
-    return _with(world, at, _heard(replace(member, steps=steps), said))
-
-
-def _heard(member, *said):
-    return replace(member, inbox=(*member.inbox, *said))
-
-
-def _ends(circuits):
-    return {end for circuit in circuits for end in circuit.ends}
-
-
-def _with(world, at, member):
-    return replace(world, members=(*world.members[:at], member, *world.members[at + 1 :]))
+    return with_member(world, at, heard(replace(member, steps=steps), said))

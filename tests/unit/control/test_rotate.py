@@ -24,7 +24,7 @@ from testbed.control.rotate import ATTEMPTS, Rotate, TimeSlot, TopologySlots, ro
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.fibre_plant import circuits_of_links
 from testbed.fabric.topologies import AllToAll
-from tests.unit.control.fabric_model import job_of
+from tests.unit.control.job_model import job_of
 
 JOB = job_of(["h0", "h1", "h2", "h3"])
 MATCHINGS = AllToAll().matchings(4, 1)
