@@ -89,8 +89,11 @@ class LiveView:
 
     def how_far(self) -> str:
         """Return the progress of the job as text; empty when no step is finished yet."""
-        step = self._progress.step
-        return "" if step is None else f"trial {self._progress.number}, step {step} is finished"
+        step, trial = self._progress.step, f"trial {self._progress.number}"
+        if len(steps := self._progress.steps) > 1:
+            each = " and ".join(f"step {done} of {job}" for job, done in steps.items())
+            return f"{trial}, {each} are finished"
+        return "" if step is None else f"{trial}, step {step} is finished"
 
 
 class _Screen(Live):

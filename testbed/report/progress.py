@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from testbed.analysis.causes import DECISION, Repairs
 from testbed.errors import EXIT_BUSY
@@ -43,6 +43,7 @@ _SENTENCES: dict[str, tuple[str, Tone]] = {
     "collective.chosen": ("{because}; {subject} suits the job", "plain"),
     "light.excess": ("{text}", "bad"),
     "receiver.destroyed": ("the receiver of {subject} was destroyed by {dbm:.1f} dBm", "bad"),
+    "job.failed": ("job {subject} failed: {reason}; the other jobs go on", "bad"),
     "recovery.failed": ("the recovery failed: {reason}", "bad"),
 }
 """The line for an event of a kind, in terms of its subject and its data."""
@@ -90,12 +91,11 @@ class Progress:
         self.marks: dict[str, float] = {}
         """The marks that the recovery under way, or the last one, has reached."""
         self._repairs = Repairs()
-        self._members: set[int] = set()
-        self._generation = 0
-        self._is_new_job = True
+        self.steps: dict[str, int] = {}
+        """By job the last step that all its ranks finished, where several run side by side."""
+        self._jobs: dict[str, _JobProgress] = {}
         self._has_begun = False
         """Whether a trial has begun."""
-        self._finished: dict[tuple[int, int], set[int]] = {}
 
     def note(self, event: Event) -> Iterator[Line]:
         """Update the progress with an event and yield the lines to print for it."""
@@ -119,9 +119,10 @@ class Progress:
             case "trial.begin" if event.trial is not None:
                 self._has_begun = True
                 self.trial, self.size = self.plan.trials[event.trial], None
-                self._iterations = 0
+                self._iterations, self.steps = 0, {}
             case "trial.end":
-                self._is_new_job = True
+                for job in self._jobs.values():
+                    job.is_new = True
                 self._settle(event.t)
             case "cleanup.begin" if event.trial is None:
                 self.phase = f"taking back {event.subject}"
@@ -136,7 +137,8 @@ class Progress:
                 port = f"{data['host']}.{data['port']}"
                 (self.dark.discard if data["up"] else self.dark.add)(port)
             case "generation":
-                self._join(data["generation"], data["rank"])
+                job = self._jobs.setdefault(event.origin.job, _JobProgress())
+                job.join(data["generation"], data["rank"])
 
     def _reach(self, event: Event) -> None:
         """Keep the marks that an event reaches, as far as they are known during the run."""
@@ -150,19 +152,22 @@ class Progress:
         elif event.kind == "fabric.change" and self._repairs.include_change(event):
             self.marks |= {"t4": event.data["commanded"], "t5": event.data["read_back"]}
 
-    def _join(self, generation: int, rank: int) -> None:
-        if generation != self._generation or self._is_new_job:
-            self._members, self._finished = set(), {}
-        self._generation, self._is_new_job = generation, False
-        self._members.add(rank)
+    def _watched_job(self) -> str:
+        """Return which of several jobs is shown: the one that faults strike, or the first."""
+        arms = (arm for arm in self.plan.arms if self.trial and arm.name == self.trial.arm)
+        arm = next(arms, None)
+        if arm is None or len(arm.jobs) < 2:
+            return ""
+        return arm.faults[0].job if arm.faults else arm.jobs[0].name
 
     def _step(self, event: Event) -> Iterator[Line]:
-        key = (event.data["generation"], event.data["step"])
-        ranks = self._finished.setdefault(key, set())
-        ranks.add(event.data["rank"])
-        if len(ranks) < len(self._members):
+        job = event.origin.job
+        if not self._jobs.setdefault(job, _JobProgress()).finish(event.data):
             return
-        del self._finished[key]
+        if watched := self._watched_job():
+            self.steps[job] = event.data["step"]
+            if job != watched:
+                return
         self.step = event.data["step"]
         self.ends.append(event.t)
         if self.is_disturbed and "t8" in self.marks:
@@ -238,6 +243,33 @@ class Progress:
         """Return the number of the trial and the total, counted from one, as text."""
         reached = self.trial.number + 1 if self.trial else 0
         return f"{reached} of {len(self.plan.trials)}"
+
+
+@dataclass(slots=True)
+class _JobProgress:
+    """The ranks of a job in its present generation, and which of them finished each step."""
+
+    generation: int = 0
+    members: set[int] = field(default_factory=set)
+    is_new: bool = True
+    _finished: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+
+    def join(self, generation: int, rank: int) -> None:
+        """Count a rank as a member of a generation."""
+        if generation != self.generation or self.is_new:
+            self.members, self._finished = set(), {}
+        self.generation, self.is_new = generation, False
+        self.members.add(rank)
+
+    def finish(self, step: Mapping[str, Any]) -> bool:
+        """Note that a rank finished a step; tell whether all members have."""
+        key = (step["generation"], step["step"])
+        ranks = self._finished.setdefault(key, set())
+        ranks.add(step["rank"])
+        if len(ranks) < len(self.members):
+            return False
+        del self._finished[key]
+        return True
 
 
 def _answers_signal(event: Event) -> bool:

@@ -7,6 +7,7 @@ command only to the controller that gave it. A command is carried out by the han
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.clock import Deadline
@@ -34,6 +35,24 @@ Handlers = Mapping[type, Handler]
 
 _END_LIMIT = 10.0
 """Seconds that commands under way at the end of a trial may still take."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecoveries:
+    """What the controllers of one job have come to at an instant of a trial."""
+
+    is_recoverable: bool
+    """A controller recovers the job."""
+    happened: bool
+    """A recovery was begun since the fault."""
+    is_under_way: bool
+    failure: str
+    """Why a controller cannot go on."""
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether a recovery has begun and ended, successfully or not."""
+        return self.happened and not self.is_under_way
 
 
 class ControllerExecutor:
@@ -72,8 +91,8 @@ class ControllerExecutor:
         ]
         self.moves_circuits = any(map(_moves_circuits, controllers.values()))
         """A controller moves the circuits of a job that goes on meanwhile."""
-        self.happened = False
-        """A recovery was begun."""
+        self._happened: set[str] = set()
+        """The jobs of which a recovery was begun."""
         self._failures: dict[str, str] = {}
         """Why a controller cannot go on, by the job that it acts on."""
         self._decision: int | None = None
@@ -88,7 +107,7 @@ class ControllerExecutor:
 
     def await_fault(self) -> None:
         """Make only recoveries that begin from now on count; earlier ones were false alarms."""
-        self.happened = False
+        self._happened.clear()
 
     @property
     def failure(self) -> str:
@@ -107,6 +126,21 @@ class ControllerExecutor:
         return any(controller.is_recovering(one.state) for one, controller in self._recovering)
 
     @property
+    def happened(self) -> bool:
+        """Return whether a recovery was begun."""
+        return bool(self._happened)
+
+    def of(self, job: str) -> JobRecoveries:
+        """Return what the controllers of one job have come to."""
+        mine = [
+            (one, controller)
+            for one, controller in self._recovering
+            if any(scope.job == job for scope in controller.scopes)
+        ]
+        under_way = any(controller.is_recovering(one.state) for one, controller in mine)
+        return JobRecoveries(bool(mine), job in self._happened, under_way, self.failure_of(job))
+
+    @property
     def is_over(self) -> bool:
         """Return whether a recovery has begun and ended, successfully or not."""
         return self.happened and not self.is_under_way
@@ -115,10 +149,6 @@ class ControllerExecutor:
     def recovers(self) -> bool:
         """Tell whether a controller recovers jobs."""
         return bool(self._recovering)
-
-    def recovers_job(self, job: str) -> bool:
-        """Tell whether a controller recovers one job."""
-        return any(scope.job == job for _, one in self._recovering for scope in one.scopes)
 
     def stop(self) -> None:
         """Stop all timers. Safe to call twice."""
@@ -183,7 +213,7 @@ class ControllerExecutor:
         return command, self._handlers, ""
 
     def _decide(self, command: protocol.Decide, sender: ActiveController) -> None:
-        self.happened = True
+        self._happened |= _jobs_of(sender)
         self._decision = self._log.append(
             "recovery.decided",
             command.victim,
@@ -192,7 +222,7 @@ class ControllerExecutor:
         ).seq
 
     def _give_up(self, command: protocol.GiveUp, sender: ActiveController) -> None:
-        self.happened = True
+        self._happened |= _jobs_of(sender)
         self._note_failure(sender, command.reason)
         self._log.append("recovery.failed", reason=command.reason)
 
@@ -201,8 +231,12 @@ class ControllerExecutor:
         self._log.append("note", sender.name, text=f"it cannot go on: {command.reason}")
 
     def _note_failure(self, sender: ActiveController, reason: str) -> None:
-        for job in {scope.job for scope in sender.controller.scopes} or {""}:
+        for job in _jobs_of(sender) or {""}:
             self._failures.setdefault(job, reason)
+
+
+def _jobs_of(sender: ActiveController) -> set[str]:
+    return {scope.job for scope in sender.controller.scopes}
 
 
 def _moves_circuits(controller: Controller) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from testbed.clock import Deadline
 from testbed.events.origin import Origin, attributed
 from testbed.record.log import EventLog
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.inbox import Inbox
 from testbed.run.running_job import RunningJob
 
@@ -14,8 +15,15 @@ from testbed.run.running_job import RunningJob
 class OtherJobs:
     """Waits for the ends of jobs, and keeps why one of them cannot go on."""
 
-    def __init__(self, jobs: Sequence[RunningJob], inbox: Inbox, log: EventLog) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[RunningJob],
+        controllers: ControllerExecutor,
+        inbox: Inbox,
+        log: EventLog,
+    ) -> None:
         self._jobs = jobs
+        self._controllers = controllers
         self._inbox = inbox
         self._log = log
         self.failures: dict[str, str] = {}
@@ -24,7 +32,7 @@ class OtherJobs:
     def note_failures(self) -> None:
         """Write down each job that has failed, once, as soon as that is known."""
         for job in self._jobs:
-            if reason := failure_of(job):
+            if reason := self._failure_of(job):
                 self.add_failure(job, reason)
 
     def add_failure(self, job: RunningJob, reason: str) -> None:
@@ -41,7 +49,7 @@ class OtherJobs:
                 continue
 
             def is_over(job: RunningJob = job) -> bool:
-                return job.has_ended or bool(failure_of(job))
+                return job.has_ended or bool(self._failure_of(job))
 
             if not self._inbox.wait(is_over, deadline):
                 self.add_failure(job, f"the job did not end within {limit:g} s")
@@ -61,7 +69,6 @@ class OtherJobs:
         """Return what failed, in words."""
         return [f"job {name}: {reason}" for name, reason in self.failures.items()]
 
-
-def failure_of(job: RunningJob) -> str:
-    """Return why a job cannot go on, or an empty string."""
-    return (job.programs.failure if job.programs else "") or job.failure
+    def _failure_of(self, job: RunningJob) -> str:
+        of_programs = job.programs.failure if job.programs else ""
+        return self._controllers.failure_of(job.name) or of_programs or job.failure

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from testbed.analysis.fault_effect import Response
 from testbed.clock import Deadline, now
-from testbed.run.controllers import ControllerExecutor
+from testbed.run.controllers import ControllerExecutor, JobRecoveries
 from testbed.run.inbox import Inbox
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan
@@ -38,10 +38,14 @@ class RecoveryWait:
     """What the job did, once that was waited for."""
 
     @property
+    def _recoveries(self) -> JobRecoveries:
+        return self.controllers.of(self.job.name)
+
+    @property
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
         of_programs = self.job.programs.failure if self.job.programs else ""
-        return self.controllers.failure_of(self.job.name) or of_programs or self.job.failure
+        return self._recoveries.failure or of_programs or self.job.failure
 
     def _wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Wait until a condition holds, or the job has ended or cannot go on; tell whether so."""
@@ -76,7 +80,7 @@ class RecoveryWait:
         shows_at = now() + (_EFFECT_LIMIT if lasts else 0.0)
 
         def is_over() -> bool:
-            if self.controllers.is_over:
+            if self._recoveries.is_over:
                 return len(plans) == 1 or responses.response == "recovered"
             return now() >= shows_at and self._has_responded(responses)
 
@@ -84,13 +88,13 @@ class RecoveryWait:
             return f"not recovered within {self.limit:g} s"
         if not self._has_responded(responses) and any(breaks(plan.kind) for plan in plans):
             return self.broken or "the job ended before it made a step after the fault"
-        self.response = "recovered" if self.controllers.is_over else responses.response
+        self.response = "recovered" if self._recoveries.is_over else responses.response
         return self.broken
 
     def _has_responded(self, responses: ResponseTracker) -> bool:
         """Tell whether the job came back or never went; no repair may be under way."""
-        if self.controllers.happened or self.controllers.is_under_way:
-            return self.controllers.is_over
+        if self._recoveries.happened or self._recoveries.is_under_way:
+            return self._recoveries.is_over
         return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
@@ -108,7 +112,7 @@ class RecoveryWait:
     def wait_for_repair(self, deadline: Deadline) -> str:
         """Wait for a recovery in progress, since the next trial's policy cannot continue it."""
         if not self.controllers.recovers:
-            return self.controllers.failure_of(self.job.name)
+            return self._recoveries.failure
         if not self._wait(lambda: not self.controllers.is_under_way, deadline):
             return "a recovery that began after the fault's own did not come to its end"
         return self.broken

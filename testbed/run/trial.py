@@ -55,7 +55,7 @@ class Trial:
         self.job = job = self.jobs[struck_job(self.experiment)]
         self._inbox, self._log = context.inbox, context.log
         others = [one for one in self.jobs.values() if one is not job]
-        self.others = OtherJobs(others, context.inbox, context.log)
+        self.others = OtherJobs(others, self.controllers, context.inbox, context.log)
         self._pace = StepPace(len(job.hosts))
         # A job with an end was started for this trial, and may have made steps since.
         self._begun = job.completed if job.job.endless else 0
@@ -240,7 +240,7 @@ class Trial:
         if job.collective and rank is not None and event and event.kind == "step":
             self.controllers.observe(JobObserved(job.name, timed_step(event, self._clocks)))
         is_lost = isinstance(seen, AgentLost) and report.host in job.hosts
-        if is_lost and not self.controllers.recovers_job(job.name):
+        if is_lost and not self.controllers.of(job.name).is_recoverable:
             job.failure = f"the agent of {report.host} is gone, and no policy reacts"
         self.others.note_failures()
 

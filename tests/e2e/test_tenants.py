@@ -83,3 +83,41 @@ def ports_of(directory: Path, job: str) -> set[str]:
         if one["name"] == job
     )
     return {f"{host}.{port}" for host in found["hosts"] for port in ("p0", "p1")}
+
+
+BESIDE_A_PROGRAM = """\
+experiment: beside-a-program
+question: Does a job go on when the one beside it fails?
+needs: {hosts: 3, fabric: circuit}
+jobs:
+  training: {kind: train, ranks: 2, batch: 1, steps: 12, pace: 20 ms}
+  service:
+    kind: command
+    ranks: 1
+    command: [sh, -c, "sleep 0.2; echo served 7; exit 3"]
+    metrics: {served: {pattern: 'served ([0-9]+)', unit: '1', better: higher}}
+checks:
+  training.steps: {equals: 12}
+"""
+
+
+def test_a_job_that_fails_ends_no_other(testbed: CommandLine) -> None:
+    file = testbed.results.with_name("beside.yaml")
+    file.write_text(BESIDE_A_PROGRAM)
+    where = ["--lab", "rack", "--results", str(testbed.results), "--twin", "--json"]
+    done = testbed("run", str(file), *where)
+    summary = done.json()
+    trials = {trial["variant"]: trial for trial in summary["trials"]}
+    assert trials["only.training"]["outcome"] == "done"
+    assert trials["only.training"]["values"]["steps"] == 12
+    assert trials["only.service"]["outcome"] == "failed"
+    assert "ended with code 3" in trials["only.service"]["reason"]
+    assert [check["verdict"] for check in summary["checks"]] == ["passed"]
+    assert "job service failed: " in done.err and "the other jobs go on" in done.err
+    events = events_of(testbed.results / "latest")
+    (failed,) = (event for event in events if event["kind"] == "job.failed")
+    assert failed["job"] == failed["subject"] == "service"
+    later = [e for e in events if e["kind"] == "step" and e["seq"] > failed["seq"]]
+    assert later, "the training went on"
+    readings = {e["job"]: e["data"]["value"] for e in events if e["kind"] == "reading"}
+    assert readings == {"service": 7}
