@@ -40,7 +40,8 @@ _NAMED_FROM = 0.1
 
 def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -> Figure:
     """Draw the medians of the parts of a recovery, and the terms that the model predicts."""
-    with axes(form, 1.0 + 0.85 * len(arms), len(_PARTS)) as (figure, ax):
+    present = {duration.part.name for arm in arms for duration in arm.parts}
+    with axes(form, 1.0 + 0.85 * len(arms), len(present)) as (figure, ax):
         for row, arm in enumerate(arms):
             _parts_bar(ax, row - 0.16, [(d.part.name, d.median) for d in arm.parts])
             total = totals[arm.arm]
@@ -57,7 +58,6 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -
         ax.margins(x=0.75 if form.is_narrow else 0.22)
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
-        present = {duration.part.name for arm in arms for duration in arm.parts}
         _legend(figure, form, [name for name in _PARTS if name in present], _PARTS)
         return figure
 

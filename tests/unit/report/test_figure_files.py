@@ -56,6 +56,13 @@ def test_the_csv_files_of_figures_hold_the_measured_values(written):
         assert float(row["t10"]) == pytest.approx(one.marks.relative()["t10"], abs=1e-9)
 
 
+def test_the_figure_of_recoveries_leaves_no_room_for_parts_that_it_does_not_name(written):
+    folder, found = written
+    arms = {trial.arm for trial in found.trials}
+    height = re.search(r'height="([0-9.]+)pt"', (folder / "anatomy.svg").read_text())
+    assert height and float(height[1]) == pytest.approx(72 * (1.0 + 0.85 * len(arms)))
+
+
 def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
     values = [{"busbw_4kib": 1e6 + n, "busbw_1mib": 4e8 + n} for n in range(6)]
     found = summary(*(trial(n, values=values[n]) for n in range(6)))
