@@ -10,6 +10,11 @@ BUSY = 0.25
 """Share of the machine's processor time from which on other programs spoil what is measured."""
 
 
+COUPLED = 0.7
+"""Share of the processors' time in any second from which on paced jobs may have waited for them:
+then what one of them takes slows the others down, and not the fabric alone."""
+
+
 def is_busy(trial: TrialResult) -> bool:
     """Return whether other programs kept the machine busy during a trial."""
     return trial.others is not None and trial.others >= BUSY

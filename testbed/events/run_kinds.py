@@ -47,6 +47,7 @@ RUN_KINDS = {
     "load": event_kind(
         "share of this machine's processor time that other programs took during a trial",
         others=number("1", "the share, from 0 to 1"),
+        busiest=number("1", "what all programs took in the busiest second", optional=True),
     ),
     "settings": event_kind(
         "what a trial's numbers rest on: settle, loss_of_signal, link_up, heartbeat, rate",

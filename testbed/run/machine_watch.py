@@ -98,7 +98,10 @@ class Load(_Watch):
         self._on_twin, self._proc = twin is not None, twin or proc
         self._seen: dict[str, float] = {}
         self._busy = self._total = self._ours = 0.0
-        self._last = _machine(self._proc)
+        self._last = self._second = _machine(self._proc)
+        self._peak = 0.0
+        self.busiest = 0.0
+        """Share that all programs took in the busiest second before the last answer."""
         if self._last is not None:
             self._count_ours()
         self._ours = 0.0
@@ -109,13 +112,23 @@ class Load(_Watch):
 
         None where the machine does not report it, or too little time has passed.
         """
-        self._look()
+        self._count()
         with self._lock:
+            self.busiest, self._peak = self._peak, 0.0
             busy, total, ours = self._busy, self._total, self._ours
             self._busy = self._total = self._ours = 0.0
         return None if total < _LEAST_LOAD else min(1.0, max(0.0, busy - ours) / total)
 
     def _look(self) -> None:
+        """Count once a second, and keep how busy the busiest was."""
+        self._count()
+        with self._lock:
+            now, before = self._last, self._second
+            if now is not None and before is not None and now[1] > before[1]:
+                self._peak = max(self._peak, (now[0] - before[0]) / (now[1] - before[1]))
+            self._second = now
+
+    def _count(self) -> None:
         with self._lock:
             now, before = _machine(self._proc), self._last
             if now is None or before is None:

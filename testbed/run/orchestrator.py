@@ -10,7 +10,7 @@ from functools import partial
 from threading import Timer
 from typing import assert_never
 
-from testbed.analysis.machine_load import BUSY
+from testbed.analysis.machine_load import BUSY, COUPLED
 from testbed.bench.bench import AGENTS_AT_ONCE, Bench
 from testbed.bench.instrument_factory import opening_seconds
 from testbed.clock import Deadline
@@ -135,7 +135,12 @@ class Orchestrator:
         self._load.others()  # what others took before is not the trial's
         self._jobs.run_trial(trial, last=trial == self.plan.trials[-1])
         if (others := self._load.others()) is not None:
-            self.log.append("load", "this machine", others=round(others, 4))
+            busiest = self._load.busiest
+            self.log.append("load", "this machine", others=round(others, 4), busiest=busiest)
+            if busiest > COUPLED and _is_paced(self.experiment, trial.arm):
+                text = f"in a second of trial {trial.number + 1} its processors were {busiest:.0%}"
+                text = text.replace("%", " %") + " busy, so paced jobs may have waited for them"
+                self.log.append("health", "this machine", text=text)
         self._receivers.note()
         self.log.trial = None
 
@@ -214,3 +219,9 @@ class Orchestrator:
     def _record(self, item: object) -> None:
         if isinstance(item, Report):
             record(item, None, self.log)
+
+
+def _is_paced(experiment: Experiment, name: str) -> bool:
+    """Return whether a job of an arm states how long it computes."""
+    jobs = next(arm.experiment.jobs for arm in experiment.arms() if arm.name == name)
+    return any(getattr(job.options, "pace", None) is not None for job in jobs.values())

@@ -81,3 +81,17 @@ def test_a_machine_without_processor_statistics_is_not_reported_idle(tmp_path):
     load = Load(tmp_path / "proc")  # in a twin of an older version, which does not show it
     load.end()
     assert load.others() is None
+
+
+def test_the_busiest_second_of_a_trial_counts_all_programs(machine):
+    load = watched(machine, on_twin=True)
+    for others, ours in ((0.1, 0.3), (0.9, 0.7), (0.2, 0.2)):
+        machine.pass_time(1.0, others=others, p7=ours)
+        load._look()
+    machine.pass_time(0.1, others=0.2)
+    load.others()
+    assert load.busiest == pytest.approx(0.8, abs=0.02)
+    machine.pass_time(1.0, others=0.1, p7=0.1)
+    load._look()
+    load.others()
+    assert load.busiest < 0.3
