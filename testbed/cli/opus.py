@@ -46,9 +46,7 @@ def opus(
 
     takes, end = seconds_of("--delay", delay), seconds_of("--for", for_) if for_ else None
     address = _address(listen)
-    names = [name for name in nodes.split(",") if name]
-    if not names:
-        raise UsageError("--nodes names no address", hint="give one for each host, in their order")
+    names = _names(nodes)
 
     def apply(before: int, word: int) -> None:
         if before != word:
@@ -67,6 +65,13 @@ def opus(
         host, port = server.address
         print(f"shims may connect to {host}:{port}; Ctrl-C ends it", flush=True)
         threading.Event().wait(end)
+
+
+def _names(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    if not names:
+        raise UsageError("--nodes names no address", hint="give one for each host, in their order")
+    return names
 
 
 def _address(text: str) -> tuple[str, int]:
