@@ -50,6 +50,8 @@ class _Run:
         """By owner, those that are made."""
         self._places: dict[tuple[str, int], str] = {}
         """By job and rank, the host that it joined on."""
+        self._in_trial: set[str] = set()
+        """The jobs of which a trial has begun since they were started."""
         self._why: dict[str, str] = {}
         """By job or owner, the cause of the last change that was not planned."""
         self._left: dict[str, Mapping[str, Any]] = {}
@@ -67,7 +69,7 @@ class _Run:
             case "fabric.change":
                 yield from self._change(event)
             case "generation":
-                self._places[event.origin.job, event.data["rank"]] = event.data["host"]
+                self._join(event.origin.job, event.data)
             case "membership":
                 yield from self._move(event)
             case "trial.begin":
@@ -125,6 +127,14 @@ class _Run:
             what = f"{event.subject} gave job {name} other circuits than planned"
             yield Deviation(f"trial {self._trial.number}: {what}", cause)
 
+    def _join(self, job: str, data: Mapping[str, Any]) -> None:
+        """Follow a rank into a generation; a job that is started anew has no other places."""
+        if data["generation"] == 1 and job in self._in_trial:
+            self._in_trial.remove(job)
+            self._left.pop(job, None)
+            self._places = {at: host for at, host in self._places.items() if at[0] != job}
+        self._places[job, data["rank"]] = data["host"]
+
     def _move(self, event: Event) -> Iterator[Deviation]:
         """Follow a change of the hosts of a job; in a trial it must be predicted, or caused."""
         hosts = tuple(event.data["hosts"])
@@ -138,15 +148,19 @@ class _Run:
     def _begin(self, event: Event) -> Iterator[Deviation]:
         """Compare circuits and places at the beginning of a trial with those of its arm."""
         number = event.trial
-        planned = self._trials.get(-1 if number is None else number)
-        if number is None or planned is None or planned["arm"] != event.subject:
+        trial = self._trials.get(-1 if number is None else number)
+        if number is None or trial is None or trial["arm"] != event.subject:
             yield Deviation(f"trial {number} ran {event.subject}")
             return
         self._begun.add(number)
-        self._trial = _Trial(planned, self._arms.get(event.subject, {}))
+        self._trial = _Trial(trial, self._arms.get(event.subject, {}))
+        self._in_trial |= self._jobs(event.subject).keys()
         for name, job in self._jobs(event.subject).items():
             at = f"trial {number} begins with job {name}"
-            left = self._left.get(name, {"hosts": job["hosts"], "circuits": []})
+            planned = {"hosts": job["hosts"], "circuits": []}
+            left = self._left.get(name, planned)
+            if len(left["hosts"]) != len(job["hosts"]):
+                left = planned
             circuits = [_named(one) for one in (job["circuits"], *left["circuits"][-1:])]
             if self._circuits.get(name, frozenset()) not in circuits:
                 yield Deviation(f"{at} on other circuits", self._why.get(name, ""))

@@ -89,9 +89,9 @@ def _read(lab: Path, experiment: Path) -> tuple[Experiment, Lab]:
 
 
 def _check(plan: Plan, switches: int) -> None:
-    (arm,) = plan.arms
+    ((job,),) = (arm.jobs for arm in plan.arms)
     hosts = switches * GROUPS * GROUP
-    assert (len(arm.hosts), len(arm.circuits)) == (hosts, hosts)
+    assert (len(job.hosts), len(job.circuits)) == (hosts, hosts)
 
 
 def _least(action: Callable[[], T]) -> tuple[float, T]:

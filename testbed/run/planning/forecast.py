@@ -56,15 +56,16 @@ class Forecast:
     def _predicted(
         self, arm: Arm, placements: Placements, faults: Sequence[FaultPlan]
     ) -> Iterator[PredictedRecovery]:
-        experiment = arm.experiment
+        experiment, struck = arm.experiment, struck_job(arm.experiment)
+        policies = [spec for spec in experiment.reacting() if spec.is_policy]
+        acting = [spec for spec in policies if spec.job == struck and faults]
+        if not acting or placements[struck].fabric != "circuit":
+            return
         jobs = {name: one.job for name, one in placements.items()}
         controllers = made_controllers(experiment, jobs)
         view = self._view(placements)
-        for spec in experiment.reacting():
-            hit = faults if spec.job == struck_job(experiment) else ()
-            if not spec.is_policy or not hit or placements[spec.job].fabric != "circuit":
-                continue
-            expected = [self._expected(spec.job, plan, placements, view) for plan in hit]
+        for spec in acting:
+            expected = [self._expected(struck, plan, placements, view) for plan in faults]
             recovery = predicted_recovery(
                 spec.name,
                 controllers[spec.name],

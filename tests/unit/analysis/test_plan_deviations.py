@@ -59,8 +59,8 @@ RUN = (
     event(1, "instrument.ready", "ocs", None),
     event(2, "host.ready", "h0", None),
     event(3, "fabric.change", "main", None, circuits=RING_NAMES),
-    event(4, "generation", "rank 0", None, rank=0, host="h0"),
-    event(5, "generation", "rank 1", None, rank=1, host="h1"),
+    event(4, "generation", "rank 0", None, rank=0, generation=1, host="h0"),
+    event(5, "generation", "rank 1", None, rank=1, generation=1, host="h1"),
     event(6, "trial.begin", "warm"),
     event(7, "far-end.fault", "ocs", fault="switch-busy", scope={"delay": 0.005}),
     event(8, "symptom", "rank 0", source="carrier"),
@@ -88,11 +88,27 @@ def test_a_run_that_went_as_planned_has_no_deviations():
 
 
 def test_a_rank_on_another_host_than_planned_is_found_and_has_no_cause():
-    moved = run(_5=event(5, "generation", "rank 1", None, rank=1, host="h2"))
+    moved = run(_5=event(5, "generation", "rank 1", None, rank=1, generation=1, host="h2"))
     assert told(PLAN, moved) == [
         "trial 0 begins with job main on h0, h2: nothing says why",
         "trial 0: power-cut hit rank 1 on h1, not rank 1: nothing says why",
     ]
+
+
+def test_a_job_that_is_started_anew_with_fewer_ranks_has_no_places_from_before():
+    plan = copy.deepcopy(PLAN)
+    alone = {"name": "main", "hosts": ["h0"], "circuits": SPLICED, "asked": []}
+    plan["arms"].append({"name": "alone", "jobs": [alone], "controllers": [], "faults": []})
+    trial = {**plan["steps"][2], "number": 1, "arm": "alone", "faults": []}
+    plan["steps"].append({**trial, "far_end_faults": [], "recoveries": []})
+    later = (
+        event(20, "generation", "rank 0", 1, rank=0, generation=1, host="h0"),
+        event(21, "trial.begin", "alone", 1),
+        event(22, "trial.end", "alone", 1, reason=""),
+    )
+    assert told(plan, [*RUN, *later]) == []
+    because = "symptom 8 of rank 0 carrier"
+    assert told(plan, [*RUN, *later[1:]]) == [f"trial 1 begins with job main on h0, h2: {because}"]
 
 
 def test_other_circuits_at_the_beginning_of_a_trial_are_found():
