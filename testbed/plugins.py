@@ -159,6 +159,8 @@ class Kind:
     acts_on: tuple[JobPart, ...] = ()
     """For a controller: what of its job it acts on, where no other controller may. A policy, which
     acts on both parts, does not say so."""
+    measures: tuple[str, ...] = ()
+    """For a controller: the metrics that trials in which a rank is slowed down have of it."""
     lives_with: Literal["trial", "job"] = "trial"
     """For a controller: whether it begins anew in each trial, or with its job and ends with it."""
     recovery: RecoveryProperties = RecoveryProperties()

@@ -160,5 +160,6 @@ COLLECTIVE_CHOICE = Kind(
     "the AllReduce that suits the ranks as they arrive; `collective: auto` brings it along",
     "testbed.control.collective_chooser:collective_choice",
     acts_on=("collective",),
+    measures=("communication_share", "collective_gain", "step_gain", "gain_agreement"),
     handlers="testbed.run.collective_choices:handlers",
 )

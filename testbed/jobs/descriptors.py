@@ -99,6 +99,11 @@ class TrainOptions:
         yield from ("digest",) if self.steps is not None else ()
 
     @property
+    def controllers(self) -> tuple[str, ...]:
+        """Return the kinds of the controllers that the job brings along."""
+        return ("collective-choice",) if self.collective == "auto" else ()
+
+    @property
     def predicts_step_time(self) -> bool:
         """Return whether the cost model knows what a step takes: what it computes is stated."""
         return self.pace is not None and self.ranks > 1 and self.collective != "auto"

@@ -30,9 +30,8 @@ class Train(Job):
         self.topology = options.topology if self._is_built_in else None
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
-        is_chosen = options.collective == "auto"
-        self.chooses = self._schedule if is_chosen else None
-        self.controllers = ("collective-choice",) if is_chosen else ()
+        self.controllers = options.controllers
+        self.chooses = self._schedule if options.collective == "auto" else None
 
     @cached_property
     def _schedule(self) -> Schedule:

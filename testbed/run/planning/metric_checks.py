@@ -16,7 +16,7 @@ from testbed.analysis.metric_definitions import (
     own_metrics,
 )
 from testbed.errors import FileError
-from testbed.plugins import kind, nearest
+from testbed.plugins import kind, kinds, nearest
 from testbed.run.planning.fault_plans import job_fault, job_faults
 from testbed.schema import Arm, Condition, Experiment, Fault
 from testbed.schema.validation import Problem, schema_error
@@ -41,6 +41,7 @@ _OF_A_REPAIR = (
 
 _OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
 _OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
+_WITHOUT_DELAY = dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
 """Metrics of training in which a rank is slowed down."""
 
 
@@ -177,7 +178,7 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     lacks = dict.fromkeys(_BESIDE_OTHERS, "no other job runs beside this one")
     if len(spec.jobs) > 1:
         lacks = {"mean_step_time": "that is of jobs which nothing strikes"}
-    lacks |= {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
+    lacks |= _lacks_of_a_delay(spec, job) if has_delay else _WITHOUT_DELAY
     if not has_fault:
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
     elif not any(one.job == job and "membership" in one.acts_on for one in spec.reacting()):
@@ -200,6 +201,18 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)
     said = f"job {job} ({spec.jobs[job].kind})"
     return _ArmMetrics(arm_name, known, predicted, any_size, said, lacks, remedy)
+
+
+def _lacks_of_a_delay(spec: Experiment, job: str) -> dict[str, str]:
+    """Return what only controllers yield that the job does not have, while a rank is late."""
+    own = getattr(spec.jobs[job].options, "controllers", ())
+    acting = {*own, *(one.kind for one in spec.reacting() if one.job == job)}
+    others = {name: one for name, one in kinds("controllers").items() if name not in acting}
+    return {
+        metric: f"no controller {name} acts on {job}"
+        for name, one in others.items()
+        for metric in one.measures
+    }
 
 
 def _policy_without_spare(spec: Experiment, fault: Fault) -> str:

@@ -16,6 +16,7 @@ from testbed.schema.condition import Statistics
 from testbed.schema.validation import validated
 from tests.unit.schema.conftest import installed
 
+AUTO = "kind: train, ranks: 4, collective: auto"
 TRAIN = "kind: train, ranks: 4, spares: 1"
 ALLREDUCE = "kind: allreduce, ranks: 4, sizes: [64 KiB, 1 MiB]"
 COLLECTIVE = "kind: collective, ranks: 4, sizes: [1 MiB], algorithms: [ring, rhd, stragglar]"
@@ -212,6 +213,7 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
             "splice replaces a rank by a spare host, and job main has none; write `spares: 1`",
         ),
         (TRAIN, "straggling_step_time", FAULT, "no rank is slowed down"),
+        (TRAIN, "step_gain", DELAY, "no controller collective-choice acts on main"),
         (TRAIN, "busbw_1mib", FAULT, "does not measure it"),
         (
             TRAIN,
@@ -238,7 +240,8 @@ def test_a_check_on_a_metric_that_no_trial_has_is_refused_with_the_nearest_metri
     [
         (TRAIN, "step_time", "", "compare it with a value, as in median: …"),
         (TRAIN, "dip", FAULT + POLICY, "known: detection, first_step, "),
-        (TRAIN, "step_time", DELAY, "known: collective_gain, communication_share, step_gain, "),
+        (TRAIN, "step_time", DELAY, "known: straggling_step_time"),
+        (AUTO, "step_time", DELAY, "known: collective_gain, communication_share, step_gain, "),
         (f"{TRAIN}, pace: 1 s", "step_time", FAULT + POLICY, "known: detection, first_step, "),
         (ALLREDUCE, "busbw_64kib", "", "compare it with a value"),
         (COLLECTIVE, "busbw_ring_1mib", "", "known: critical_delay, "),
@@ -261,7 +264,7 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
     [
         (COLLECTIVE, "speedup: {near_prediction: 5 %}", DELAY),
         (COLLECTIVE, "total_rhd_repointed_1mib: {near_prediction: 5 %}", ""),
-        (TRAIN, "step_gain: {near_prediction: 5 %}", DELAY),
+        (AUTO, "step_gain: {near_prediction: 5 %}", DELAY),
         (f"{TRAIN}, pace: 100 ms", "step_time: {near_prediction: 5 %}", ""),
         (TRAIN, "detection: {near_prediction: 5 ms}", FAULT + POLICY),
         (COMMAND, 'rate: {every: "< 5 1/s", max: "< 5"}', ""),
@@ -276,7 +279,7 @@ def test_near_prediction_of_a_metric_without_prediction_is_refused_at_its_place(
             'wire_overhead: {every: "< 8 %"}, busbw: {min: "> 1 Mbit/s"}, loss: {max: "< 9"}',
             "",
         ),
-        (TRAIN, 'straggling_step_time: {near_prediction: 5 %}, step_gain: {min: "> 0 %"}', DELAY),
+        (AUTO, 'straggling_step_time: {near_prediction: 5 %}, step_gain: {min: "> 0 %"}', DELAY),
         (ALLREDUCE, 'busbw_64kib: {min: "> 1 Gbit/s"}, time_1mib: {max: "< 1 s"}', ""),
         (ALLREDUCE + ", spares: 1", 'recovery_time: {every: "< 1 s"}', FAULT + POLICY),
         (ALLREDUCE, "steps: {equals: 9}", FAULT + POLICY),
