@@ -70,6 +70,8 @@ class Job(PluginEntry):
     spare may be on a host that runs a rank."""
     ranks_per_host: Annotated[int, Field(ge=1)] = 1
     """Rank `r` runs on host number `r // ranks_per_host` of the job."""
+    shares_hosts_with: tuple[Name, ...] = ()
+    """Other jobs whose hosts may be among its own `hosts`."""
 
 
 class Fault(PluginEntry):
@@ -267,6 +269,12 @@ class Experiment(Document):
                 if host in named:
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
                 named.add(host)
+            for index, other in enumerate(job.shares_hosts_with):
+                if other not in self.jobs or other == name:
+                    message = f"{other!r} is not another job of this experiment"
+                    others = [one for one in self.jobs if one != name]
+                    where = ("jobs", name, "shares_hosts_with", index)
+                    yield Problem.unknown(where, message, other, others)
         for key, entries in self._of_a_job():
             for index, one in enumerate(entries):
                 if not one.job and len(self.jobs) > 1:

@@ -121,3 +121,27 @@ def test_a_job_that_fails_ends_no_other(testbed: CommandLine) -> None:
     assert later, "the training went on"
     readings = {e["job"]: e["data"]["value"] for e in events if e["kind"] == "reading"}
     assert readings == {"service": 7}
+
+
+SHARED = """\
+experiment: shared
+question: Do two jobs run on the same hosts?
+needs: {hosts: 2, fabric: packet}
+jobs:
+  left: {kind: train, ranks: 2, batch: 1, steps: 8, pace: 20 ms, hosts: [h0, h1]}
+  right:
+    {kind: allreduce, ranks: 2, sizes: [64 KiB], hosts: [h0, h1], shares_hosts_with: [left]}
+checks:
+  left.steps: {equals: 8}
+  right.busbw_64kib: {min: "> 0 bit/s"}
+"""
+
+
+def test_two_jobs_share_their_hosts_and_ports(testbed: CommandLine) -> None:
+    summary, directory = testbed.run_text(SHARED, "packet-rack")
+    assert summary["outcome"] == "passed"
+    events = events_of(directory)
+    for job, kind in (("left", "step"), ("right", "sample")):
+        done = [event for event in events if event["kind"] == kind]
+        assert done and {event["job"] for event in done} == {job}
+        assert {event["data"]["host"] for event in done} == {"h0", "h1"}

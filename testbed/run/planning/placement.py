@@ -19,6 +19,7 @@ from testbed.jobs.contracts import (
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
+from testbed.run.planning.shared_hosts import Users, check_shared, check_use
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
 _OR_ELSE = ", or use a lab with a circuit switch"
@@ -87,15 +88,17 @@ def place(experiment: Experiment, lab: Lab) -> Placements:
     """Return the hosts of each job of an experiment in rank order, and the circuits between them.
 
     A job that names no hosts gets those that no other job uses, in the order of the lab file. Raise
-    FileError where the lab lacks hosts, ports or fibres, and for a host of two jobs.
+    FileError where the lab lacks hosts, ports or fibres, and for a host of two jobs which do not
+    say that they share it.
     """
     _check_needs(experiment, lab)
-    users: dict[str, str] = {}
+    users: dict[str, tuple[str, ...]] = {}
     slots = Slots()
     placed: dict[str, Placement] = {}
     for name in sorted(experiment.jobs, key=lambda name: experiment.jobs[name].hosts is None):
         placed[name] = _placed(experiment, lab, name, users, slots)
-        users |= dict.fromkeys(placed[name].used, name)
+        check_use(experiment, name, placed[name].used, users)
+        users |= {host: (*users.get(host, ()), name) for host in placed[name].used}
     if len(users) > experiment.needs.hosts:
         raise FileError(
             experiment.source.where("needs", "hosts"),
@@ -106,9 +109,7 @@ def place(experiment: Experiment, lab: Lab) -> Placements:
     return Placements({name: placed[name] for name in experiment.jobs})
 
 
-def _placed(
-    experiment: Experiment, lab: Lab, name: str, users: Mapping[str, str], slots: Slots
-) -> Placement:
+def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Slots) -> Placement:
     """Return the placement of one job beside others, which have the hosts in `users`."""
     spec = experiment.jobs[name]
     # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
@@ -264,7 +265,7 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
 
 
 def _choose_hosts(
-    experiment: Experiment, lab: Lab, name: str, count: int, users: Mapping[str, str]
+    experiment: Experiment, lab: Lab, name: str, count: int, users: Users
 ) -> tuple[str, ...]:
     """Return so many hosts for a job, the first of those that it names or that are left."""
     named, set_aside = experiment.jobs[name].hosts, avoided(lab)
@@ -278,11 +279,9 @@ def _choose_hosts(
             )
         if host in set_aside:
             raise FileError(where, str(set_aside[host]), hint="name another host")
-        if host in users and index < count:
-            message = f"{host} is a host of job {users[host]} already"
-            raise FileError(where, message, hint="name another host")
     free = (host for host in lab.hosts if host not in set_aside and host not in users)
     hosts = tuple(named or free)
+    check_shared(experiment, name, (named or ())[:count], users)
     used = len({*hosts[:count]})
     if len(hosts) < count:
         left = f"lab {lab.lab} has {len(hosts)}" + (" left beside other jobs" if users else "")

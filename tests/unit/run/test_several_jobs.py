@@ -80,6 +80,17 @@ REFUSED = {
         [("steps: 30", "steps: 30, hosts: [h0, h1, h3]")],
         "6:53: h1 is a host of job left already",
     ),
+    "shared hosts of circuits": (
+        [
+            ("steps: 30", "steps: 30, hosts: [h0, h1, h3]"),
+            ("hosts: [h1, h2]", "hosts: [h1, h2], shares_hosts_with: [left]"),
+        ],
+        "6:53: h1 is a host of job left too, and circuits join a port to one peer",
+    ),
+    "hosts shared with no job": (
+        [("hosts: [h1, h2]", "hosts: [h1, h2], shares_hosts_with: [lefd]")],
+        "6:82: jobs.right.shares_hosts_with.0: 'lefd' is not another job of this experiment",
+    ),
     "too few hosts in the lab": (
         [("ranks: 2, spares: 1", "ranks: 4, spares: 1")],
         "5:30: ranks and spares need 5 hosts, and lab rack has 4 left beside other jobs",
@@ -129,3 +140,31 @@ def test_a_check_may_leave_out_the_only_arm(read):
     checks = ("struck.left.", "left."), ("control.right.", "right.")
     found = [(check.arm, check.metric) for check in read(alone, *checks).all_checks()]
     assert found == [("only.left", "recovery_time"), ("only.right", "steps")]
+
+
+SHARED = """\
+experiment: shared
+question: How do two jobs fare on the same hosts?
+needs: {hosts: 4, fabric: packet}
+jobs:
+  left: {kind: train, ranks: 2, steps: 30, hosts: [h0, h1]}
+  right: {kind: train, ranks: 3, steps: 20, hosts: [h1, h2, h3], shares_hosts_with: [left]}
+"""
+
+
+def test_jobs_that_share_a_host_have_processes_of_their_own_there(tmp_path):
+    (tmp_path / "e.yaml").write_text(SHARED)
+    lab = load_lab(CONFIGS / "packet-rack.yaml")
+    placed = place(load_experiment(tmp_path / "e.yaml"), lab)
+    assert placed["left"].places == (("h0", 0), ("h1", 0))
+    assert placed["right"].places == (("h1", 1), ("h2", 0), ("h3", 0))
+    assert placed.used == ("h0", "h1", "h2", "h3")
+
+
+def test_nothing_that_fences_hosts_acts_on_shared_ones(tmp_path):
+    fault = "faults: [{kind: rank-kill, job: left, target: random, at: {step: 2}}]\n"
+    text = SHARED.replace("ranks: 2,", "ranks: 2, spares: 1,").replace("[h0, h1]", "[h0, h1, h4]")
+    text = text.replace("hosts: 4", "hosts: 5") + fault + "policy: {kind: splice}\n"
+    (tmp_path / "e.yaml").write_text(text)
+    with pytest.raises(FileError, match="splice may fence hosts, and job left shares h1 with job"):
+        place(load_experiment(tmp_path / "e.yaml"), load_lab(CONFIGS / "packet-rack.yaml"))
