@@ -95,7 +95,8 @@ class StepDone:
 class Superseded:
     """Circuits that were commanded are not wanted any more: others were commanded after them.
 
-    No link was verified. `newcomer` and `number` are those of the command that was dropped.
+    So it is where a host that they lead to was to be fenced after them: command them anew once it
+    is. No link was verified. `newcomer` and `number` are those of the command that was dropped.
     """
 
     newcomer: str = ""

@@ -185,7 +185,7 @@ class Splice:
             case protocol.LinksGood(of, number) if self._is_present(state, of, number):
                 return self._join_when_ready(state, replace(repair, links_good=True))
             case protocol.Superseded(of, number) if self._is_present(state, of, number):
-                return self._set_circuits(state, repair)
+                return self._set_circuits(state, repair) if repair.is_fenced else (state, ())
             case protocol.SpareReady(host) if not host or host in newcomers:
                 return self._spare_ready(state, repair, newcomers.get(host))
             case protocol.CommandFailed(_, _, of, number) if self._is_present(state, of, number):

@@ -30,7 +30,7 @@ _RESTART_LIMIT = 10.0
 
 
 class _Superseded(Exception):
-    """Other circuits are wanted by now."""
+    """Other circuits are wanted by now, or a host that they lead to is being fenced."""
 
 
 class JobCommands:
@@ -111,8 +111,16 @@ class JobCommands:
         self._log.append("circuits.lit", **which)
 
     def _fence(self, command: protocol.Fence, sender: ActiveController) -> None:
-        slot = self._job.places[command.rank].slot
-        self._in_worker(sender, partial(self._fencing.apply, command, slot))
+        """Fence a host; circuits that lead to it and are not made yet are superseded."""
+        wanted, slot = self._wanted, self._job.places[command.rank].slot
+        if wanted and any(command.host in circuit.hosts for circuit in wanted.circuits):
+            self._wanted = None
+        self._in_worker(sender, partial(self._apply_fence, command, slot))
+
+    def _apply_fence(self, command: protocol.Fence, slot: int) -> protocol.Observation:
+        if command.means == "network" and self._changing.acquire(timeout=_CHANGE_LIMIT):
+            self._changing.release()  # a change that had begun would have lit the host again
+        return self._fencing.apply(command, slot)
 
     def _probe_host(self, command: protocol.ProbeHost, sender: ActiveController) -> None:
         self._in_worker(sender, lambda: self._probe(command.host, command.limit, sender))

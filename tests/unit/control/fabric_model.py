@@ -110,6 +110,10 @@ class Model:
             if wake_at is not None and wake_at <= world.now:
                 continue
             due = self.due(member.name, member.job, min(member.steps), world.now)
+            controller = self.controllers[member.name]
+            recovers = getattr(controller, "is_recovering", lambda _: False)
+            if recovers(member.state):
+                return f"deadlock: nothing is under way, and {member.name} has not recovered"
             if lost := member.dead & {*member.job.hosts}:
                 return f"deadlock: nothing is under way, and {min(lost)} is dead"
             if member.circuits != due:
@@ -149,6 +153,9 @@ class Model:
         match command:
             case CommandJob(job, protocol.PrepareSpare() | protocol.Leave() | protocol.Join()):
                 return job_commanded(world, at, member, job, command.what)
+            case CommandJob(_, protocol.Fence(_, host, _)) if member.latest:
+                if host in {end.host for end in ends_of(member.latest.circuits)}:
+                    member = replace(member, latest=None)
             case CommandJob(_, protocol.Decide() | protocol.GiveUp() | protocol.ProbeHost()):
                 return world
         return with_member(world, at, replace(member, commands=(*member.commands, command)))

@@ -272,3 +272,11 @@ def test_outcomes_of_workers_are_handled_by_the_waiting_thread(repair):
     while len(repair.script.observed) < 3:
         repair.outcome()
     assert set(repair.script.observed) == {Fenced(), HostAnswered("h1"), LinksGood("h2")}
+
+
+def test_circuits_to_a_host_are_superseded_when_it_is_to_be_fenced(repair, slow):
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, number=1))
+    repair.inbox.wait(lambda: bool(slow.made), Deadline.after(0.5))
+    repair.do(Fence(1, "h1", "network"))
+    slow.fails.set()
+    assert {repair.outcome(), repair.outcome()} == {Superseded(number=1), Fenced("h1")}
