@@ -1,17 +1,23 @@
 """Controllers of an experiment before it runs: made, and held against each other, job and lab."""
 
+from pathlib import Path
+
 import pytest
 
 from testbed.cli import run as command_line
 from testbed.control.controller import PolicyController, Scope
 from testbed.control.descriptors import RotateOptions, RotateSlot
 from testbed.control.rotate import Rotate
+from testbed.errors import FileError
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.plugins import kinds
 from testbed.run.planning.controllers import made_controllers
-from testbed.schema import load_experiment
+from testbed.run.planning.placement import place
+from testbed.run.planning.planner import make_plan
+from testbed.schema import load_experiment, load_lab
 
+PACKET_LAB = Path(__file__).parents[3] / "configs" / "packet-rack.yaml"
 TRAINING = Train(TrainOptions(ranks=2, spares=1))
 POLICY = "policy: {kind: splice}\n"
 VARIANTS = """\
@@ -153,3 +159,36 @@ def test_a_restart_of_a_job_that_writes_no_checkpoints_is_refused(desk):
     desk.change("experiment", "{policy.standby: cold}", "{policy.probe: 20 ms}")
     words = "restart goes on from checkpoints, and job main writes none"
     assert words in desk.refusal()
+
+
+CHOICE = """\
+experiment: auto
+question: What sums its gradients?
+needs: {hosts: 2, fabric: packet}
+jobs: {main: {kind: train, ranks: 2, collective: COLLECTIVE, steps: 9}}
+controllers: [ENTRIES]
+"""
+ENTRY = "{kind: collective-choice}"
+
+
+@pytest.mark.parametrize(
+    ("collective", "entries", "error"),
+    [
+        ("auto", "", ""),
+        ("auto", ENTRY, ""),
+        ("auto", f"{ENTRY}, {ENTRY}", "both act on the collective of job main; leave one of them"),
+        ("ring", ENTRY, "collective-choice does not fit job main: its options leave nothing to"),
+    ],
+)
+def test_one_controller_chooses_the_collective_of_a_job_written_or_not(
+    tmp_path, collective, entries, error
+):
+    text = CHOICE.replace("COLLECTIVE", collective).replace("ENTRIES", entries)
+    (tmp_path / "e.yaml").write_text(text)
+    experiment, lab = load_experiment(tmp_path / "e.yaml"), load_lab(PACKET_LAB)
+    if error:
+        with pytest.raises(FileError, match=error):
+            make_plan(experiment, lab, seed=7)
+        return
+    (placed,) = place(experiment, lab).values()
+    assert list(made_controllers(experiment, {"main": placed.job})) == ["collective-choice"]
