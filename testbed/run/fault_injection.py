@@ -46,13 +46,15 @@ def made_fault(experiment: Experiment, number: int = JOB_FAULT) -> Fault:
 def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim | None:
     """Return the victim: the host that runs the rank now, or the rank at the given port.
 
-    None where the job has no rank at the port any more.
+    Of a job that goes on with fewer ranks, it is counted on from rank 0. None where the job has no
+    rank at the port any more.
     """
     circuits = context.bench.fabric.circuits
     if not plan.port:
-        host, slot = job.places[plan.rank]
+        rank = plan.rank % len(job.places)
+        host, slot = job.places[rank]
         to_next = job.ring_ports_of(host).to_next
-        return Victim(plan.rank, host, slot, circuits, to_next=to_next)
+        return Victim(rank, host, slot, circuits, to_next=to_next)
     host = HostPort.parse(plan.port).host
     for rank in job.members.ranks_on(host):
         return Victim(rank, *job.places[rank], circuits, plan.port)

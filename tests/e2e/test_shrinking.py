@@ -21,29 +21,37 @@ def events_of(results: Path, kind: str) -> list[dict]:
     return [event for event in map(json.loads, log.splitlines()) if event["kind"] == kind]
 
 
+@pytest.mark.parametrize(
+    "faults",
+    ["[{CUT, at: {step: 8}}]", "[{CUT, at: {step: 8}}, {FREEZE, at: {step: 16}}]"],
+    ids=["one", "two"],
+)
 def test_a_job_without_a_host_has_the_bits_of_one_that_went_on_with_fewer_ranks(
-    testbed: CommandLine,
+    testbed: CommandLine, faults: str
 ) -> None:
     """Every step's loss, and the state at the end, are those of one undisturbed process."""
-    small = [part for key, value in MODEL.items() for part in ("-S", f"jobs.main.{key}={value}")]
-    short = ["-S", f"jobs.main.steps={STEPS}", "-S", "checks={}", "-S", "jobs.main.sequence=16"]
-    done = testbed.run("shrink", *small, *short, "--repeat", "1", "--seed", str(SEED))
+    for short, kind in (("CUT", "power-cut"), ("FREEZE", "rank-freeze")):
+        faults = faults.replace(short, f"kind: {kind}, job: main, target: random")
+    changed = {**MODEL, "sequence": 16, "steps": STEPS}
+    job = [part for key, value in changed.items() for part in ("-S", f"jobs.main.{key}={value}")]
+    job += ["-S", f"faults={faults}", "-S", "checks={}"]
+    done = testbed.run("shrink", *job, "--repeat", "1", "--seed", str(SEED))
     assert done.code == 0, done.err
     (trial,) = done.json()["trials"]
     assert trial["recovered"]
-    (formed,) = [event["data"] for event in events_of(testbed.results, "membership")]
-    assert formed["generation"] == 2 and len(formed["hosts"]) == 3
-    (victim,) = {event["data"]["rank"] for event in events_of(testbed.results, "fault.inject")}
-    assert f"h{victim}" not in formed["hosts"]
+    members = {
+        event["data"]["generation"]: event["data"]["hosts"]
+        for event in events_of(testbed.results, "membership")
+    }
+    assert [len(hosts) for hosts in members.values()] == list(range(3, 1, -1))[: len(members)]
+    assert len(members) == faults.count("kind")
     steps = [event["data"] for event in events_of(testbed.results, "step")]
-    first = min(step["step"] for step in steps if step["generation"] == 2)
-    state, losses = reference(
-        *(4, STEPS, {first: 3}),
-        size={**MODEL, "sequence": 16},
-        sequences=1,
-        seed=SEED,
-        rate=1e-3,
-    )
+    later = {
+        min(step["step"] for step in steps if step["generation"] == generation): len(hosts)
+        for generation, hosts in members.items()
+    }
+    size = {**MODEL, "sequence": 16}
+    state, losses = reference(4, STEPS, later, size=size, sequences=1, seed=SEED, rate=1e-3)
     for step in steps:
         assert step["loss"] == losses[step["step"]], step
     assert trial["values"]["digest"] == state.sha256()
