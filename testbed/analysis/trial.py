@@ -135,6 +135,8 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
     values |= beside_the_model(values, predicted)
     if marks is not None:
         values |= _recovery_values(finder, steps, marks)
+    lost = _lost_steps(finder) if marks else None
+    values |= {} if lost is None else {"lost_steps": lost}
     return TrialResult(
         number=number,
         arm=f"{begin}.{job}" if job else begin,
@@ -144,7 +146,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         values=_in_percent(values),
         predicted=_in_percent(predicted),
         marks=marks,
-        lost_steps=_lost_steps(finder) if marks else None,
+        lost_steps=lost,
         receipt=_receipt(events, finder),
         witnesses=_witnesses(events, finder, marks),
         controller=next((_kind(e) for e in events if e.kind == DECISION), ""),

@@ -35,7 +35,7 @@ _OF_A_REPAIR = (
         "reconfiguration",
         "leaving",
     ),
-    *("waiting", "joining", "resuming", "restoring", "first_step"),
+    *("waiting", "joining", "resuming", "restoring", "first_step", "lost_steps"),
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 

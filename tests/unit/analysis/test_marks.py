@@ -55,6 +55,7 @@ def test_a_recovery_has_every_mark_and_every_span_between_them():
             "step_time": 0.1,
             "busbw": 1_000_000 * 8 / 0.04,
             "steps": 20,
+            "lost_steps": 0,
             "loss": 5.0 - 1.9,
         }
     )
