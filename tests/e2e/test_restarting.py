@@ -25,12 +25,13 @@ def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(testbed: CommandLine
         if not restored:
             continue
         (step,) = {one["step"] for one in restored}
-        assert step in (10, 15), "a checkpoint is before every fifth step, and none is lost twice"
         done_before = [
             event["data"]["step"]
             for event in mine
             if event["kind"] == "step" and event["data"]["generation"] == 1
         ]
-        assert trial["lost_steps"] == max(done_before) + 1 - step > 0
+        assert step % 5 == 0, "a checkpoint is before every fifth step"
+        assert trial["lost_steps"] == max(done_before) + 1 - step
+        assert 0 <= trial["lost_steps"] <= 10, "of two checkpoints one at most is not yet on disk"
         (formed,) = [event["data"] for event in mine if event["kind"] == "membership"]
         assert ("h4" in formed["hosts"]) == (trial["variant"] == "host-lost")
