@@ -110,7 +110,9 @@ METRICS: dict[str, MetricDefinition] = {
     "smallest_window": _Metric("s", "higher", "the least time that a change could take unnoticed"),
     "power_ratio": _Metric("1", "higher", "power of packet switches over circuit switches"),
     "cost_ratio": _Metric("1", "higher", "cost of packet switches over circuit switches"),
-    "lost_steps": _Metric("1", "lower", "steps that some rank had finished and that were repeated"),
+    "lost_steps": _Metric(
+        "1", "lower", "repeated steps that a rank (with restart: all ranks) had finished before"
+    ),
     "steps": _Metric("1", "neither", "steps finished when the trial ended"),
     "loss": _Metric("1", "neither", "training loss of the last step"),
     "digest": _Metric("", "neither", "SHA-256 of model, optimiser, step and data position"),

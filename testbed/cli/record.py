@@ -165,8 +165,7 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     console = terminal()
     # A lab file of another user is not suggested: it says where secrets of this one are sent.
     lab = "" if directory.foreign() else typed_lab(summary.lab, directory.path / "lab.yaml")
-    identity = directory.read_json("run.json").get("twin")
-    twin = registry.name_of(str(identity)) if identity else ""
+    twin = _running_twin(directory)
     with console.capture() as page:
         print_page(
             summary, directory.path, console, lab=lab, twin=twin, will_be_drawn=will_be_drawn
@@ -174,6 +173,15 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     if console.is_terminal:
         return page.get()
     return "".join(f"{line.rstrip()}\n" for line in page.get().splitlines())
+
+
+def _running_twin(directory: RunDirectory) -> str:
+    """Return the name of the run's twin while that is up; empty where run.json does not tell."""
+    try:
+        identity = directory.read_json("run.json").get("twin")
+    except UsageError:
+        return ""
+    return registry.name_of(str(identity)) if identity else ""
 
 
 def draw(directory: RunDirectory, summary: Summary) -> None:

@@ -31,7 +31,8 @@ def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(testbed: CommandLine
             if event["kind"] == "step" and event["data"]["generation"] == 1
         ]
         assert step % 5 == 0, "a checkpoint is before every fifth step"
-        assert trial["lost_steps"] == max(done_before) + 1 - step
+        by_all = max(one for one in done_before if done_before.count(one) == 4)
+        assert trial["lost_steps"] == by_all + 1 - step
         assert 0 <= trial["lost_steps"] <= 10, "of two checkpoints one at most is not yet on disk"
         (formed,) = [event["data"] for event in mine if event["kind"] == "membership"]
         assert ("h4" in formed["hosts"]) == (trial["variant"] == "host-lost")
