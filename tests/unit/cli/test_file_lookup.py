@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
+from contextlib import redirect_stderr
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -193,6 +195,9 @@ def test_latest_falls_back_to_the_newest_remaining_run(elsewhere, capsys):
 def unreadable():
     """Return a closed directory and one with a closed file, and be somebody whom that keeps out."""
     was = os.geteuid()
+    with redirect_stderr(io.StringIO()):  # so that all is imported, also from below /root
+        for words in (["plan", str(ROOT / "experiments" / "lumion.yaml")], ["who"]):
+            assert command_line([*words, "--lab", "no-such-lab"]) == 2
     with TemporaryDirectory() as name:
         place = Path(name)
         (place / "closed").mkdir()
