@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ EVERY = [(page, words) for page in PAGES for words in commands(page)]
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One directory for all: a command may need what those before it on its page have left.
 
     Its experiments are as ours, but for what takes long to run: a model and messages are smaller.
@@ -46,7 +47,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = file.read_text()
         assert text.count(ours) == 1, f"{name} has no {ours!r}"
         file.write_text(text.replace(ours, small))
-    return path
+    (path / "runtime").mkdir()
+    yield path
+    if "rack" in _ran(path, ["twin", "list"]).stdout:  # `twin down` has failed, or was not run here
+        _ran(path, ["twin", "down", "rack"])
+
+
+def _ran(checkout: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *words],
+        # Its twins are not those of whoever runs the tests.
+        env={**os.environ, "XDG_RUNTIME_DIR": str(checkout / "runtime")},
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,16 +74,7 @@ def test_every_command_of_a_page_runs(page: Path, words: list[str], checkout: Pa
         assert set(words[1:2]) <= TARGETS, words
         return
     assert words[0] == "testbed", f"{page}: what is {words}?"
-    runtime = checkout / "runtime"  # its twins are not those of whoever runs the tests
-    runtime.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *words[1:]],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
-        cwd=checkout,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = _ran(checkout, words[1:])
     assert done.returncode == 0, (words, done.stdout[-800:], done.stderr[-800:])
 
 
