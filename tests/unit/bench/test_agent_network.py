@@ -196,10 +196,11 @@ def test_carrier_loss_and_return_are_reported_within_a_few_periods(lit):
 
 def test_each_end_of_a_circuit_identifies_the_other_end(lit):
     for port, peer in (("p0", "p1"), ("p1", "p0")):
-        found = lit.ask_identity(port, peer, ["h0", peer])
+        # A question that is repeated may be answered twice before the agent looks at the answers.
+        found = lit.ask_identity(port, peer, ["h0", peer], count=1)
         assert found["good"]
         assert found["seen"] == [["h0", peer]]
-        assert found["answered"] == 1
+        assert (found["asked"], found["answered"]) == (1, 1)
 
 
 def test_a_wrong_port_at_the_other_end_is_detected(lit):
