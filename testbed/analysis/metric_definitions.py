@@ -38,6 +38,19 @@ DIMENSIONS: dict[str, Dimension] = {
 
 _Metric = MetricDefinition
 
+_SYSTEMS = {
+    "static": "a static torus",
+    "sipac": "a BCube as SiPAC",
+    "morphlux": "a torus with redirected ports",
+    "ideal": "an ideal switch",
+}
+_REPLACEMENTS = {
+    "migration": "whole slices move",
+    "server": "whole servers are replaced",
+    "morphlux": "spare chips of the rack, by redirected ports",
+    "ideal": "any chip replaces any other",
+}
+
 METRICS: dict[str, MetricDefinition] = {
     "recovery_time": _Metric("s", "lower", "t10 - t0: until the last rank's first verified step"),
     "return_to_service": _Metric("s", "lower", "t11 - t0: until throughput is back to 95 %"),
@@ -110,6 +123,36 @@ METRICS: dict[str, MetricDefinition] = {
     "smallest_window": _Metric("s", "higher", "the least time that a change could take unnoticed"),
     "power_ratio": _Metric("1", "higher", "power of packet switches over circuit switches"),
     "cost_ratio": _Metric("1", "higher", "cost of packet switches over circuit switches"),
+    "matchings_routed": _Metric("%", "higher", "share of matchings with a route for every pair"),
+    "meshes_routed": _Metric("%", "higher", "share of meshes in which every matching is routed"),
+    "route_cells": _Metric("1", "lower", "cells that a route passes, on average"),
+    "longest_route": _Metric("1", "lower", "cells that the longest route passes"),
+    "search_time": _Metric("s", "lower", "processor time until the ports of hosts were chosen"),
+    "routing_time": _Metric("s", "lower", "processor time to route all matchings of a mesh"),
+    "proved_impossible": _Metric("%", "higher", "of matchings not routed, share without a route"),
+    "static_ports": _Metric("%", "higher", "ports that slices of full racks can use, unredirected"),
+    "static_ports_y": _Metric("%", "higher", "the same of the ports along Y"),
+    "redirected_ports": _Metric("%", "higher", "the same where ports are redirected"),
+    "rack_gain": _Metric("1", "higher", "a rack's throughput over that unredirected, median"),
+    "best_rack_gain": _Metric("1", "higher", "the same of the rack that gains most"),
+    "worst_fragmentation": _Metric("1", "lower", "largest fragmentation index of all racks"),
+    "mean_fragmentation": _Metric("1", "lower", "mean fragmentation index of all racks"),
+    **{
+        f"placed_{asked}_{system}": _Metric("%", "higher", f"requests that {who} places, {what}")
+        for asked, what in (("32", "32 chips each"), ("16_32", "16 or 32 chips each"))
+        for system, who in _SYSTEMS.items()
+    },
+    "admission_gain_32": _Metric(
+        "1", "higher", "throughput of placed slices over static, 32 chips"
+    ),
+    "admission_gain_16_32": _Metric("1", "higher", "the same, 16 or 32 chips"),
+    **{
+        f"over_provisioning_{policy}": _Metric(
+            "1", "lower", f"replacement chips of a rack less its failed ones: {what}"
+        )
+        for policy, what in _REPLACEMENTS.items()
+    },
+    "spares_out_of_reach": _Metric("1", "lower", "failed chips that no spare of the rack replaces"),
     "lost_steps": _Metric(
         "1", "lower", "repeated steps that a rank (with restart: all ranks) had finished before"
     ),

@@ -89,8 +89,8 @@ class CircuitRequestingJob(Protocol):
 class Model(Protocol):
     """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 
-    def values(self) -> Mapping[str, float]:
-        """Return the values of the job's metrics by name."""
+    def values(self, seed: int) -> Mapping[str, float]:
+        """Return the values of the job's metrics by name, with random draws from a seed if any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class CollectiveModel:
     def __init__(self, options: CollectiveModelOptions) -> None:
         self._options = options
 
-    def values(self) -> Mapping[str, float]:
+    def values(self, seed: int = 0) -> Mapping[str, float]:
         """Return the metrics of both; the critical delay is left out if there is none."""
         options = self._options
         straggler = options.ranks - 1

@@ -19,7 +19,7 @@ class RailsModel:
     def __init__(self, options: RailsModelOptions) -> None:
         self._options = options
 
-    def values(self) -> Mapping[str, float]:
+    def values(self, seed: int = 0) -> Mapping[str, float]:
         """Return the metrics; the smallest window is left out where nothing changes."""
         options = self._options
         pp, dp = (options.mesh.get(name, 1) for name in ("pp", "dp"))
@@ -54,7 +54,7 @@ class RailsCost:
     def __init__(self, options: RailsCostOptions) -> None:
         self._options = options
 
-    def values(self) -> Mapping[str, float]:
+    def values(self, seed: int = 0) -> Mapping[str, float]:
         """Return the ratios."""
         own = self._options
         watts = Prices(own.transceiver_power, own.packet_port_power, own.circuit_port_power)

@@ -32,18 +32,19 @@ def compute(
             inbox.check()
             if deadline.passed:
                 raise LabError(f"the run took longer than its limit of {experiment.limits.run:g} s")
-            _compute(trial, arms[trial.arm], log)
+            # Every arm draws from the same seeds, so that its trials can be compared by pairs.
+            _compute(trial, arms[trial.arm], plan.seed + trial.number // len(arms), log)
     except Exception as error:
         problem = error
     inbox.close()
     append_run_end(log, run, problem, [], inbox.signals)
 
 
-def _compute(trial: RunTrial, arm: Arm, log: EventLog) -> None:
+def _compute(trial: RunTrial, arm: Arm, seed: int, log: EventLog) -> None:
     (spec,) = arm.experiment.jobs.values()
     model: Model = kind("jobs", spec.kind).load()(spec.options)
     log.trial = trial.number
     log.append("trial.begin", trial.arm)
-    log.append("model", trial.arm, **model.values())
+    log.append("model", trial.arm, **model.values(seed))
     log.append("trial.end", trial.arm, valid=True, recovered=True, reason="")
     log.trial = None

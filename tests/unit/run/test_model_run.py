@@ -75,6 +75,23 @@ def test_a_model_that_misses_its_check_fails(tmp_path, lab):
     assert run_wiring_check(tmp_path, wanted, lab).outcome == "failed"
 
 
+CLUSTERS = """
+experiment: paper
+question: What does the model draw?
+needs: {hosts: 0, fabric: any}
+jobs: {main: {kind: fleet-model, racks: 2}}
+variants: {one: {}, other: {}}
+trials: 3
+"""
+
+
+def test_every_trial_of_a_model_draws_from_a_seed_of_its_own_that_all_arms_share(tmp_path, lab):
+    trials = run_wiring_check(tmp_path, experiment(tmp_path, CLUSTERS), lab).trials
+    one, other = ([t.values for t in trials if t.arm == arm] for arm in ("one", "other"))
+    assert one == other
+    assert len({str(values) for values in one}) == 3
+
+
 def test_every_repetition_of_a_model_gives_the_same_result(tmp_path, lab):
     summary = run_wiring_check(tmp_path, experiment(tmp_path), lab, repeat=3)
     assert len(summary.trials) == 6
