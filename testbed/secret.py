@@ -101,13 +101,21 @@ class Secret:
 
 def masked_data(value: Any, spared: frozenset[str] = frozenset()) -> Any:
     """Return plain data with secrets in its text masked, except below the keys in `spared`."""
+    if type(value) in _TEXTLESS:  # most of what is recorded: asked first, and without a call below
+        return value
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, Mapping):
-        return {k: held if k in spared else masked_data(held, spared) for k, held in value.items()}
+        return {
+            key: held if key in spared or type(held) in _TEXTLESS else masked_data(held, spared)
+            for key, held in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return type(value)(masked_data(held, spared) for held in value)
     return value
+
+
+_TEXTLESS = frozenset([int, float, bool, type(None)])
 
 
 # --- what programs print --------------------------------------------------------------------

@@ -145,11 +145,15 @@ class ClockSamples:
 
     def _between(self, after: int, mono: float) -> tuple[float, float]:
         """Return between what the clock was ahead when it showed `mono`, before sample `after`."""
-        cones = [self._cone_at(n, mono) for n in (after - 1, after) if 0 <= n < len(self._times)]
-        low, high = max(low for low, _ in cones), min(high for _, high in cones)
-        if low <= high:
-            return low, high
-        return min(low for low, _ in cones), max(high for _, high in cones)
+        if after == len(self._times):  # as most stamps are while a job runs
+            return self._cone_at(after - 1, mono)
+        other_low, other_high = self._cone_at(after, mono)
+        if after == 0:
+            return other_low, other_high
+        low, high = self._cone_at(after - 1, mono)
+        if max(low, other_low) <= min(high, other_high):
+            return max(low, other_low), min(high, other_high)
+        return min(low, other_low), max(high, other_high)
 
     def _cone_at(self, place: int, mono: float) -> tuple[float, float]:
         """Return what one sample says of the clock when that showed `mono`.

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 SLEW = 1.2e-3
 """Seconds by which a host's clock and ours come apart in a second at most, each 600 ppm off."""
 
+Bounds = tuple[float, float, float]
+"""An instant as plain numbers: when at the earliest, when at the latest, and where most likely."""
+
 _MANY = 16
 """Stamps of one host from which on all are moved at once."""
 
@@ -120,10 +123,15 @@ class Clocks:
         A host that started several times has several clocks; the last start before the event that
         was measured counts. The instant is bounded by the arrival of the event.
         """
-        starts = [one for one in self._starts.get(event.data["host"], []) if one.is_measured]
+        found = self.bounds(event, (mono,))
+        return None if found is None else Instant(*found[0])
+
+    def bounds(self, event: Event, stamps: Iterable[float]) -> list[Bounds] | None:
+        """Convert several time stamps in one event as `instant` does, without making instants."""
+        starts = [one for one in self._starts.get(event.data["host"], ()) if one.is_measured]
         if not starts:
             return None
-        return _corrected(starts, event.t, mono)
+        return [_corrected(starts, event.t, mono) for mono in stamps]
 
     def instants(self, host: str, reported: Floats, stamps: Floats) -> Instants | None:
         """Return many stamps of one host as `instant` does, each reported at an instant of the log.
@@ -137,8 +145,7 @@ class Clocks:
             return None
         if len(stamps) < _MANY:
             pairs = zip(reported.tolist(), stamps.tolist(), strict=True)
-            each = [_corrected(starts, t, mono) for t, mono in pairs]
-            rows = [(one.early, one.late, one.middle) for one in each]
+            rows = [_corrected(starts, t, mono) for t, mono in pairs]
             return Instants(*np.array(rows).reshape(-1, 3).T)
         ready = [start.ready for start in starts]
         which = np.maximum(np.searchsorted(ready, reported, side="right") - 1, 0)
@@ -151,7 +158,13 @@ class Clocks:
         return found.before(reported)
 
 
-def _corrected(starts: Sequence[ClockSamples], reported: float, mono: float) -> Instant:
+def _corrected(starts: Sequence[ClockSamples], reported: float, mono: float) -> Bounds:
     """Return a stamp by the last start of its host before the report that was measured."""
-    later = bisect_right(starts, reported, key=lambda start: start.ready)
-    return Instant(*starts[max(0, later - 1)].corrected(mono)).before(reported)
+    start = starts[0]
+    if len(starts) > 1:
+        later = bisect_right(starts, reported, key=lambda one: one.ready)
+        start = starts[max(0, later - 1)]
+    early, late, guess = start.corrected(mono)
+    if early <= reported < late:
+        return early, reported, min(guess, reported)
+    return early, late, guess

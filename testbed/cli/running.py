@@ -31,7 +31,7 @@ from testbed.run.planning.plan import Plan
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
 
-_SWITCH_INTERVAL = 0.0005
+SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
 
 
@@ -83,7 +83,7 @@ def _conduct(
     from testbed.run.orchestrator import Orchestrator
     from testbed.run.run_leases import RunLeases
 
-    sys.setswitchinterval(_SWITCH_INTERVAL)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
     reason, leases = inputs.plan.experiment, leases_of(inputs.lab)
     orchestrator = Orchestrator(

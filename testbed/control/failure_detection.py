@@ -14,7 +14,7 @@ broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from testbed.control.fence_order import Failure
@@ -83,7 +83,7 @@ class Evidence:
         return self, ()  # a host that has left the job: it was probed before the circuits changed
 
     def _with_dark(self, port: HostPort) -> tuple[Evidence, Commands]:
-        broken = [circuit for circuit in self.circuits if port in circuit.ends]
+        broken = [circuit for circuit in _at({port.host}, self.circuits) if port in circuit.ends]
         fresh = {host for circuit in broken for host in circuit.hosts} - self.probed
         # What a host answered before another of its circuits went dark says nothing about that.
         for circuit in broken:
@@ -120,13 +120,19 @@ class Evidence:
 
     def among(self, hosts: tuple[str, ...], circuits: Matching) -> Evidence:
         """Return what of this is known of some of the hosts, and of circuits that they keep."""
-        there, ends = frozenset(hosts), {end for circuit in circuits for end in circuit.ends}
+        there = frozenset(hosts)
+        ends = {end for circuit in self._dark(circuits) for end in circuit.ends}
         return Evidence(
             *(hosts, circuits, self.probe_limit, self.dark & ends),
             *(self.probed & there, self.answered & there),
             tuple(host for host in self.silent if host in there),
             *(self.lost & there, self.off & there),
         )
+
+    def without(self, hosts: Collection[str], circuits: Matching) -> Evidence:
+        """Return what is known of all others than some hosts, their circuits, and some more."""
+        others = tuple(host for host in self.hosts if host not in hosts)
+        return self.among(others, self.circuits - _at(hosts, self.circuits) - circuits)
 
     @property
     def failed(self) -> tuple[HostFailure, ...]:
@@ -147,11 +153,8 @@ class Evidence:
     @property
     def unreachable(self) -> tuple[str, ...]:
         """Return the hosts that are off, or answered no probe within its limit."""
-        return tuple(
-            host
-            for host in self.hosts
-            if host in self.lost or host in self.off or self.silent.count(host) > 1
-        )
+        gone = self.lost | self.off | {h for h in self.silent if self.silent.count(h) > 1}
+        return tuple(host for host in self.hosts if host in gone) if gone else ()
 
     @property
     def inexplicable(self) -> tuple[str, ...]:
@@ -165,10 +168,14 @@ class Evidence:
 
     def _are_dead(self, gone: tuple[str, ...]) -> bool:
         """Tell whether all circuits of some hosts and no others are dark at their far ends."""
-        theirs = [c for c in self.circuits if c.hosts & {*gone}]
+        theirs = _at(gone, self.circuits)
         far = {end for c in theirs for end in c.ends if end.host not in gone}
-        elsewhere = any(self.dark & {*c.ends} for c in self.circuits - {*theirs})
-        return bool(far) and far <= self.dark and not elsewhere
+        return bool(far) and far <= self.dark and self._dark(self.circuits) <= theirs
+
+    def _dark(self, circuits: Matching) -> frozenset[Circuit]:
+        """Return the circuits with a dark end."""
+        near = _at({end.host for end in self.dark}, circuits)
+        return frozenset(c for c in near if self.dark & {*c.ends})
 
     @property
     def is_open(self) -> bool:
@@ -183,4 +190,12 @@ class Evidence:
         """
         if self.is_open:
             return frozenset()
-        return frozenset(c for c in self.circuits if self.dark & set(c.ends))
+        return self._dark(self.circuits)
+
+
+def _at(hosts: Collection[str], circuits: Matching) -> frozenset[Circuit]:
+    """Return the circuits with an end on one of some hosts.
+
+    To compare the names of hosts takes less time than to compare, or hash, the ports of a thousand.
+    """
+    return frozenset(c for c in circuits if c.a.host in hosts or c.b.host in hosts)

@@ -96,7 +96,8 @@ class State:
     def survivors_on(self, host: str) -> tuple[int, ...]:
         """Return the ranks on a host that are not being replaced."""
         repair = next_repair(self.repair)
-        return tuple(r for r in sorted(repair.survivors(self.now)) if self.now.hosts[r] == host)
+        ranks = (rank for rank, name in enumerate(self.now.hosts) if name == host)
+        return tuple(rank for rank in ranks if rank not in repair.replaced)
 
     @property
     def together(self) -> str:

@@ -153,8 +153,9 @@ class Splice:
 
     def _among_survivors(self, state: State, now: Situation, repair: Repair) -> State:
         """Return the state in a repair: only survivors and what joins them can fail unnoticed."""
-        hosts = tuple(dict.fromkeys(now.hosts[rank] for rank in sorted(repair.survivors(now))))
-        evidence = state.evidence.among(hosts, repair.unchanged(now))
+        there = {host for rank, host in enumerate(now.hosts) if rank not in repair.replaced}
+        gone = frozenset(state.evidence.hosts) - there
+        evidence = state.evidence.without(gone, repair.dark)  # what is new is not in it yet
         return replace(state, now=now, repair=repair, evidence=evidence)
 
     def _give_up(self, state: State, reason: str) -> tuple[State, Commands]:

@@ -7,7 +7,7 @@ from collections import deque
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder
-from testbed.analysis.step_reports import finished_steps
+from testbed.analysis.step_in_progress import StepInProgress
 from testbed.analysis.steps import KINDS, Step
 from testbed.events import Event
 
@@ -26,7 +26,7 @@ class ResponseTracker:
         self._in_generation: dict[int, int] = {}
         self._clocks = clocks
         self._events: list[Event] = []
-        self._reports: dict[tuple[int, int], list[Event]] = {}
+        self._under_way: dict[tuple[int, int], StepInProgress] = {}
         self._steps: deque[Step] = deque(maxlen=_KEPT)
         self._known: Response | None = None
 
@@ -45,12 +45,15 @@ class ResponseTracker:
     def _add_step(self, event: Event) -> None:
         key = (event.data["generation"], event.data["step"])
         ranks = self._in_generation.get(key[0], self._ranks)
-        reports = self._reports.setdefault(key, [])
-        reports.append(event)
-        if len(reports) == ranks:
-            self._steps.extend(finished_steps(reports, self._clocks, ranks))
-            for done in [known for known in self._reports if known <= key]:
-                del self._reports[done]
+        one = self._under_way.get(key)
+        if one is None:
+            one = self._under_way[key] = StepInProgress(event)
+        one.add(event, self._clocks)
+        if one.reports == ranks:
+            step = one.finished()
+            self._steps.extend([step] if step else ())
+            for done in [known for known in self._under_way if known <= key]:
+                del self._under_way[done]
             self._known = None
 
     @property

@@ -13,6 +13,7 @@ import resource
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,33 +24,38 @@ import pytest
 
 from testbed.bench.bench import Bench
 from testbed.bench.link import AgentLink
+from testbed.cli.running import SWITCH_INTERVAL
 from testbed.clock import Deadline, now
 from testbed.control import protocol
+from testbed.control.controller import JobObserved, JobView, Observation, PolicyController, View
 from testbed.control.descriptors import SpliceOptions
-from testbed.control.policy import Situation
 from testbed.control.splice import Splice
 from testbed.errors import HostError
 from testbed.events import Event
-from testbed.events.origin import Origin, attributed
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.onhost.frames import Decoder
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
-from testbed.run.agent_reports import observation, record
+from testbed.run.active_controller import ActiveController
+from testbed.run.agent_reports import observation
+from testbed.run.controllers import ControllerExecutor
 from testbed.run.inbox import Inbox, Report
 from testbed.run.places import Membership, Place
+from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RankProcess, RunningJob
+from testbed.run.running_jobs import RunningJobs
 from testbed.run.step_pace import StepPace
+from testbed.run.step_record import StepRecord
 from testbed.schema import Lab, load_lab
 
 ROOT = Path(__file__).parents[2]
 AGENTS = 1000
 STEPS_S = 10.0
-SYMPTOMS_S = 25.0
-SECONDS = 12.0
+SYMPTOMS_S = 50.0
+SECONDS = 25.0
 WARM_UP_S = 1.0
 P99_S = 2e-3
 
@@ -79,6 +85,15 @@ class SocketChannel:
         self._line.close()
 
 
+class Repeated(PolicyController):
+    """The policy `splice`, which begins anew after each decision: the next symptom is the first."""
+
+    def step(self, state: Any, now: float, observation: Observation) -> Any:
+        """Return the commands with the state before them, if there are any."""
+        after, commands = super().step(state, now, observation)
+        return state if commands else after, commands
+
+
 class Orchestrator:
     """What a trial does with every item, and how long each symptom took until it was decided."""
 
@@ -94,11 +109,15 @@ class Orchestrator:
         for host in hosts:
             bench.clocks.known.add(log.append("clock.offset", host, ahead=log.started, bound=1e-4))
         self._responses = ResponseTracker(ranks, bench.clocks.known)
-        lab = bench.lab
-        fences = {host: lab.fences(host) for host in lab.hosts}
-        situation = Situation(hosts, (spare.host,), lab.ports(), 1, fences)
-        self._policy = Splice(SpliceOptions())
-        self._begun = self._state = self._policy.begin(situation)
+        self._jobs = RunningJobs({self.job.name: self.job})
+        self._records = {self.job.name: StepRecord(log, 1, None)}
+        fences = {host: bench.lab.fences(host) for host in bench.lab.hosts}
+        seen = {self.job.name: JobView(hosts, (), spares=(spare.host,))}
+        view = View(now(), seen, (spare.host,), bench.lab.ports(), fences)
+        splice = Repeated(Splice(SpliceOptions()), self.job.name)
+        of_job = {self.job.name: {protocol.Fence: self._note_decision}}
+        self._controllers = ControllerExecutor({"splice": splice}, view, inbox, log, {}, of_job)
+        self.wait = RecoveryWait(self.job, self._controllers, self._pace, inbox, SECONDS)
         self.since_sent: list[float] = []
         self.since_received: list[float] = []
         self.steps = 0
@@ -106,31 +125,29 @@ class Orchestrator:
     def handle(self, item: Any) -> None:
         """Do what `Trial` does with a report of an agent."""
         assert isinstance(item, Report)
-        rank = self.job.rank_in(item)
-        with attributed(Origin(self.job.name)):
-            event = record(item, rank, self._log)
-            assert event is not None and rank is not None
-            with attributed(Origin(cause=event.seq)):
-                self._follow(item, rank, event)
+        self._jobs.record(item, self._log, self._follow, self._records)
 
-    def _follow(self, item: Report, rank: int, event: Event) -> None:
+    def _follow(self, job: RunningJob, report: Report, event: Event | None) -> None:
+        rank = job.rank_in(report)
+        assert event is not None and rank is not None
         self._responses.handle(event)
-        seen = observation(item, self.job)
-        self.job.handle(item)
-        if item.said.get("event") == "step":
-            self._pace.add_step(rank, item.said, item.received)
+        seen = observation(report, job)
+        job.handle(report)
+        if report.said.get("event") == "step":
+            self._pace.add_step(rank, report.said, report.received)
             self.steps += 1
+        self._symptom = report
         if seen is not None:
-            self._state, commands = self._policy.step(self._state, seen)
-            if any(isinstance(command, protocol.Decide) for command in commands):
-                self._decided(item)
+            self._controllers.observe(JobObserved(job.name, seen))
 
-    def _decided(self, symptom: Report) -> None:
-        at = now()
+    def _note_decision(self, command: protocol.Fence, sender: ActiveController) -> None:
+        """Note when the victim would be fenced: the decision is recorded by then."""
+        at, symptom = now(), self._symptom
+        assert command.host == symptom.host
         self.since_sent.append(at - symptom.message["mono"])
         self.since_received.append(at - symptom.received)
-        self._state = self._begun
         self.job.processes[Place(symptom.host)] = RankProcess(port=1)
+        self.job.failed.clear()
 
 
 def large_lab(path: Path, hosts: int) -> Lab:
@@ -201,6 +218,7 @@ def _rank(line: socket.socket) -> int:
 @pytest.mark.parametrize("count", [10, 100, AGENTS])
 def test_a_symptom_among_the_steps_of_many_agents(tmp_path: Path, count: int) -> None:
     inbox, log = Inbox(), EventLog(tmp_path / "events.jsonl")
+    sys.setswitchinterval(SWITCH_INTERVAL)
     run = RunDirectory.create(tmp_path / "results", "large")
     lab = large_lab(tmp_path / "lab.yaml", count + 1)
     with closing(Journal(run.journal)) as journal, agents(count, SECONDS) as (process, lines):
@@ -212,16 +230,19 @@ def test_a_symptom_among_the_steps_of_many_agents(tmp_path: Path, count: int) ->
             for rank, line in enumerate(lines)
         ]
         lines[0].sendall(b"!")
-        inbox.pause(Deadline.after(WARM_UP_S))
-        skipped = len(orchestrator.since_sent)
-        inbox.pause(Deadline.after(SECONDS - WARM_UP_S))
+        never = sys.maxsize
+        assert "did not reach" in orchestrator.wait.wait_for_step(never, Deadline.after(WARM_UP_S))
+        skipped, began = len(orchestrator.since_sent), time.process_time()
+        left = Deadline.after(SECONDS - WARM_UP_S)
+        assert "did not reach" in orchestrator.wait.wait_for_step(never, left)
+        busy = (time.process_time() - began) / (SECONDS - WARM_UP_S)
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
         for link in links:
             link.close()
     inbox.close()
     log.close()
-    _report(count, orchestrator, skipped, said)
+    _report(count, orchestrator, skipped, {**said, "busy": busy})
 
 
 def _report(count: int, found: Orchestrator, skipped: int, said: dict[str, Any]) -> None:
@@ -230,10 +251,14 @@ def _report(count: int, found: Orchestrator, skipped: int, said: dict[str, Any])
     waiting, late = said["sent"] - found.steps, said["late"]
     print(
         f"\n{count} agents: {found.steps} of {said['sent']} steps handled in {SECONDS:g} s, "
-        f"{waiting} waiting at the end, the agents late by {late * 1e3:.0f} ms at most; "
+        f"{waiting} waiting at the end, the agents late by {late * 1e3:.0f} ms at most, "
+        f"{said['busy']:.0%} of a core; "
         f"{len(sent)} symptoms, from sent to decided: median {median(sent) * 1e3:.2f} ms, "
         f"p99 {p99 * 1e3:.2f} ms, longest {max(sent) * 1e3:.2f} ms; from received: p99 "
         f"{quantiles(received, n=100)[98] * 1e3:.2f} ms"
     )
-    assert len(sent) > 0.9 * SYMPTOMS_S * (SECONDS - WARM_UP_S) - 1
-    assert p99 < P99_S
+    # The load was there, all of it was carried, and there is enough to tell a percentile from.
+    assert said["sent"] > 0.99 * count * STEPS_S * SECONDS
+    assert waiting < 0.1 * count * STEPS_S
+    assert len(sent) > 0.95 * SYMPTOMS_S * (SECONDS - WARM_UP_S)
+    assert p99 <= P99_S

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.step_in_progress import StepInProgress
 from testbed.analysis.step_reports import StepReports, finished_steps
 from testbed.analysis.steps import Step
 from testbed.events import Event
@@ -95,6 +96,17 @@ def step_of(key, reports, clocks):
     )
 
 
+def one_by_one(reports, clocks, ranks):
+    """Return the steps that so many ranks reported, each from one report after the other."""
+    steps = {}
+    for report in reports:
+        if report.data["rank"] is not None:
+            key = (report.data["generation"], report.data["step"])
+            steps.setdefault(key, StepInProgress(report)).add(report, clocks)
+    found = [step.finished() for step in steps.values() if step.reports == ranks]
+    return sorted((step for step in found if step), key=lambda step: step.end.late)
+
+
 def at(data, key, place=None):
     return data[key] if place is None else data[key][place]
 
@@ -139,7 +151,9 @@ def test_steps_of_columns_are_those_of_the_definition_to_the_last_bit(reported, 
     for event in reported:  # one step is of training or a timed collective, and no mixture
         alike.setdefault((event.data["generation"], event.data["step"]), event.kind)
     events = [e for e in reported if e.kind == alike[e.data["generation"], e.data["step"]]]
-    assert finished_steps(events, found, ranks) == by_definition(events, found, ranks)
+    expected = by_definition(events, found, ranks)
+    assert finished_steps(events, found, ranks) == expected
+    assert one_by_one(events, found, ranks) == expected
     assert StepReports(events).ranks == 1 + max(
         (e.data["rank"] for e in events if e.data["rank"] is not None), default=-1
     )

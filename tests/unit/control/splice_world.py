@@ -157,6 +157,9 @@ class World:
         gave_up = self.gave_up
         self.state, commands = self.policy.step(self.state, observation)
         assert not (gave_up and commands), "it goes on after having given up"
+        repair = self.state.repair
+        if repair and not repair.joined and not self.gave_up and not repair.failure:
+            assert self.state.evidence.circuits == repair.unchanged(self.state.now)
         for command in commands:
             self._check_fenced(command)
             self.done.append(command)
