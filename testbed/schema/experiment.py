@@ -19,37 +19,11 @@ from testbed.schema.lab_overrides import check_changes
 from testbed.schema.override import Override
 from testbed.schema.plugin_entries import PluginEntry, PluginField
 from testbed.schema.source import Source
+from testbed.schema.targets import Target as Target
 from testbed.schema.text_types import Name, Sentence, Text, spelling
 from testbed.schema.twin import check_lasting
 from testbed.schema.validation import Document, Problem, SchemaError, StrictModel, schema_error
 from testbed.units import TIME, Seconds, Share
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The target of a fault: any host of its job, a rank, a named host, or a port."""
-
-    kind: Literal["random", "rank", "host", "port"]
-    rank: int | None = None
-    host: str = ""
-    port: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Target:
-        """Return the target that `text` names; raise ValueError otherwise."""
-        if text == "random":
-            return cls("random")
-        if match := re.fullmatch(r"rank ([0-9]{1,6})", text):
-            return cls("rank", rank=int(match[1]))
-        match = re.fullmatch(r"([\w-]+)(?:\.([\w-]+))?", text, re.ASCII)
-        if match is None:
-            raise ValueError(f"{text!r} is not a target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
-        host, port = match.groups()
-        return cls("port", host=host, port=port) if port else cls("host", host=host)
-
-    def __str__(self) -> str:
-        words = {"random": "random", "rank": f"rank {self.rank}", "host": self.host}
-        return words.get(self.kind, f"{self.host}.{self.port}")
 
 
 class At(StrictModel):

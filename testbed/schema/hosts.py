@@ -85,6 +85,10 @@ class Host(StrictModel):
     """Whether `sudo -n` sets addresses and routes where the login is not root."""
     power: FedBy | None = None
     """The outlet that feeds it."""
+    rack: Name | None = None
+    """The rack it is in, by any name: a fault may strike all its hosts together."""
+    feed: Name | None = None
+    """The power feed that it hangs on, in the same way."""
     env: Mapping[EnvName, EnvValue] = {}
     """Environment of every rank on it."""
     network: Literal["managed", "existing"] = "managed"

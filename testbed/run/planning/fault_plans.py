@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 
@@ -25,11 +25,21 @@ def job_fault(experiment: Experiment) -> Fault | None:
     return next(iter(job_faults(experiment)), None)
 
 
-def named_rank(target: Target, hosts: Sequence[str]) -> int | None:
-    """Return the rank that a target names among the ranks' hosts; None for a random one."""
+def named_ranks(target: Target, hosts: Sequence[str], lab: Lab) -> tuple[int, ...]:
+    """Return the ranks that a target names among the ranks' hosts, in order.
+
+    Nothing for a random one. Hosts that fail together have one rank each.
+    """
+    if target.group:
+        return tuple(hosts.index(host) for host in members(target, hosts, lab))
     if target.host:
-        return hosts.index(target.host) if target.host in hosts else None
-    return target.rank
+        return (hosts.index(target.host),) if target.host in hosts else ()
+    return () if target.rank is None else (target.rank,)
+
+
+def members(target: Target, hosts: Iterable[str], lab: Lab) -> tuple[str, ...]:
+    """Return which of some hosts are in the rack, or on the feed, that a target names."""
+    return tuple(host for host in hosts if getattr(lab.hosts[host], target.kind) == target.group)
 
 
 def struck_job(experiment: Experiment) -> str:

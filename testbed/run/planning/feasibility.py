@@ -10,13 +10,14 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import kind, nearest
+from testbed.run.planning.failure_groups import check_fails_together
 from testbed.run.planning.fault_plans import (
     breaks,
     check_jobs,
     check_order,
     job_fault,
     job_faults,
-    named_rank,
+    named_ranks,
 )
 from testbed.run.planning.placement import Placement, Placements
 from testbed.schema import TUNABLE, Arm, Experiment, Lab
@@ -78,7 +79,7 @@ def check_fault(arm: Arm, lab: Lab, placements: Placements, *, is_only_trial: bo
     placement = placements[fault.job]
     for entry in range(len(job_faults(experiment))):
         _check_job_fault(arm, lab, placement, entry, is_only_trial=is_only_trial)
-    _check_distinct(experiment, placement)
+    _check_distinct(experiment, lab, placement)
 
 
 def _check_job_fault(
@@ -96,24 +97,28 @@ def _check_job_fault(
     _check_moment(experiment, entry, placement)
     if kind("faults", fault.kind).fault.hits == "port":
         _check_port(experiment, lab, entry)
-    _check_target(experiment, entry, placement, is_only_trial=is_only_trial)
+    if fault.target.group:
+        check_fails_together(experiment, lab, entry, placement, is_only_trial=is_only_trial)
+    else:
+        _check_target(experiment, entry, placement, is_only_trial=is_only_trial)
 
 
-def _check_distinct(experiment: Experiment, placement: Placement) -> None:
+def _check_distinct(experiment: Experiment, lab: Lab, placement: Placement) -> None:
     """Refuse faults of one trial that hit one rank, and more of them than there are ranks."""
     hosts, faults = placement.hosts, job_faults(experiment)
     hit: set[int] = set()
+    count = 0
     for entry, fault in enumerate(faults):
         where = experiment.source.where("faults", entry, "target")
-        if entry >= len(hosts):
+        ranks = named_ranks(fault.target, hosts, lab)
+        count += len(ranks) or 1
+        if count > len(hosts):
             message = f"the trial has more faults than job {placement.name} has ranks"
             raise FileError(where, message, hint="leave one out, or use more ranks")
-        if (rank := named_rank(fault.target, hosts)) is None:
-            continue
-        if rank in hit:
-            message = f"another fault of the trial hits rank {rank} already"
+        if twice := sorted(hit.intersection(ranks)):
+            message = f"another fault of the trial hits rank {twice[0]} already"
             raise FileError(where, message, hint="write another rank, or 'random'")
-        hit.add(rank)
+        hit.update(ranks)
 
 
 def _check_permission(experiment: Experiment, lab: Lab, entry: int, placement: Placement) -> None:

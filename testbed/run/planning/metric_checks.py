@@ -196,7 +196,8 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
         beside = _BESIDE_OTHERS[:1] if has_fault else _BESIDE_OTHERS
         known |= {name: METRICS[name] for name in beside}
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
-    if len(job_faults(spec)) > 1 and predicted is not None:
+    of_several = len(job_faults(spec)) > 1 or (fault is not None and fault.target.group)
+    if of_several and predicted is not None:
         predicted = frozenset()
     any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)
     said = f"job {job} ({spec.jobs[job].kind})"

@@ -13,7 +13,7 @@ from testbed.fabric.circuits import Circuit, Wiring, crossing, in_order
 from testbed.run.planning import steps
 from testbed.run.planning.arm_plans import PlannedArm, planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
-from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_rank
+from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_ranks
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.forecast import Forecast
 from testbed.run.planning.metric_checks import check_metrics
@@ -162,7 +162,7 @@ def _trials(
         shuffled = list(placed)
         chance.shuffle(shuffled)
         for number, (arm, placements) in enumerate(shuffled, start=block * len(placed)):
-            faults = _drawn_faults(arm.experiment, placements, chance)
+            faults = _drawn_faults(arm.experiment, lab, placements, chance)
             yield steps.RunTrial(
                 *(number, arm.name, faults, of_far_ends[arm.name], *recabled(before, arm.name)),
                 forecast.recoveries(arm, placements, faults),
@@ -171,26 +171,28 @@ def _trials(
 
 
 def _drawn_faults(
-    experiment: Experiment, placements: Placements, chance: random.Random
+    experiment: Experiment, lab: Lab, placements: Placements, chance: random.Random
 ) -> tuple[steps.FaultPlan, ...]:
-    """Draw the victims and phases of a trial's faults; no rank is drawn twice."""
+    """Draw the victims and phases of a trial's faults; no rank is drawn twice.
+
+    Of hosts that fail together, one is struck right after the other.
+    """
     found: list[steps.FaultPlan] = []
     faults = job_faults(experiment)
     hosts = placements[faults[0].job].hosts if faults else ()
-    hit = {named_rank(fault.target, hosts) for fault in faults}
-    for entry, fault in enumerate(faults):
-        target = fault.target
-        rank = named_rank(target, hosts)
-        if rank is None:
+    named = [named_ranks(fault.target, hosts, lab) for fault in faults]
+    hit = {rank for ranks in named for rank in ranks}
+    for entry, (fault, ranks) in enumerate(zip(faults, named, strict=True)):
+        if not ranks:
             left = [rank for rank in range(len(hosts)) if rank not in hit]
-            rank = left[chance.randrange(len(left))]
-            hit.add(rank)
+            ranks = (left[chance.randrange(len(left))],)
+            hit |= {*ranks}
         phase = round(chance.random(), 6)
-        port = str(target) if target.kind == "port" else ""
+        port = str(fault.target) if fault.target.kind == "port" else ""
         step = found[-1].step if fault.at.step is None else fault.at.step
-        found.append(
-            steps.FaultPlan(
-                *(fault.kind, rank, step, phase, fault.hold, port, entry), fault.at.after
+        for rank in ranks:
+            after = fault.at.after if rank == ranks[0] else 0.0
+            found.append(
+                steps.FaultPlan(fault.kind, rank, step, phase, fault.hold, port, entry, after)
             )
-        )
     return tuple(found)

@@ -49,6 +49,8 @@ def test_every_check_has_one_condition_and_its_arm(experiment):
         ("random", Target("random")),
         ("rank 3", Target("rank", rank=3)),
         ("h0", Target("host", host="h0")),
+        ("rack r-1", Target("rack", group="r-1")),
+        ("feed a", Target("feed", group="a")),
         ("gpu-1.p_0", Target("port", host="gpu-1", port="p_0")),
     ],
 )
