@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.e2e.commandline import SMALL_MODEL, CommandLine
 from tests.e2e.known_truth import assert_marks_hold
 
@@ -62,3 +64,15 @@ def test_with_one_spare_the_trial_ends_with_the_names_of_both_hosts(testbed: Com
     assert "no spare host is left" in trial["reason"]
     (failed,) = of(events, "recovery.failed")
     assert failed["data"]["reason"] == trial["reason"]
+
+
+@pytest.mark.soak
+def test_hosts_of_one_rack_lose_power_together_and_are_replaced(testbed: CommandLine) -> None:
+    racks = [word for host in ("h1", "h2") for word in ("-S", f"lab.hosts.{host}.rack=r1")]
+    fault = "faults=[{kind: power-cut, job: main, target: rack r1, at: {step: 8}}]"
+    events, trial, code = run_once(testbed, *racks, "-S", fault, "-S", "jobs.main.steps=60")
+    assert code == 0 and trial["valid"] and trial["recovered"], trial["reason"]
+    faults = of(events, "fault.inject")
+    assert [(one["subject"], one["data"]["entry"]) for one in faults] == [("h1", 0), ("h2", 0)]
+    assert len(of(events, "fault.receipt")) == 2 and len(of(events, "fault.undo")) == 2
+    assert {one["data"]["replacement"] for one in of(events, "recovery.decided")} == {"h4", "h5"}
