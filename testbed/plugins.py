@@ -299,7 +299,7 @@ MAX_NAMED = 100
 """Names that a hint lists."""
 
 
-def nearest(name: str, known: list[str], *, cutoff: float = 0.6) -> str:
+def nearest(name: str, known: list[str], *, cutoff: float = 0.65) -> str:
     """Return a hint with the nearest known name, or with all known names.
 
     A name is near if its similarity ratio of `difflib`, from 0 to 1, is at least `cutoff`.

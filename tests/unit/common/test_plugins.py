@@ -61,6 +61,11 @@ def test_a_group_without_plug_ins_is_reported():
     assert nearest("a", []) == "known: none"
 
 
+def test_a_name_that_only_shares_some_letters_is_not_suggested():
+    assert nearest("spares", ["pace", "ranks"]) == "known: pace, ranks"
+    assert nearest("spare", ["pace", "spares"]) == "did you mean 'spares'?"
+
+
 @pytest.mark.parametrize(
     ("code", "value", "complaint"),
     [
