@@ -27,6 +27,8 @@ class StepInProgress:
     """When the last rank but one, and the last one, entered the collective."""
     _left: float = -inf
     _bytes: int = 0
+    _loss: float | None = None
+    _digests: dict[int, str] = field(default_factory=dict)
     _is_verified: bool = True
     _is_measured: bool = True
 
@@ -34,7 +36,10 @@ class StepInProgress:
         """Take the report of one more rank."""
         data = report.data
         self.reports += 1
-        is_alike = data.get("digest", "") == self.first.data.get("digest", "")
+        digest = data.get("digest", "")
+        # Ranks with one part of the parameters have the same; of a split model some know the loss.
+        is_alike = self._digests.setdefault(data.get("part", 0), digest) == digest
+        self._loss = data.get("loss") if self._loss is None else self._loss
         self._is_verified &= bool(data.get("verified", report.kind == "sample")) and is_alike
         self._bytes = max(self._bytes, data.get("bytes") or 0)
         begin, end = data["begin"], data["end"]
@@ -68,7 +73,7 @@ class StepInProgress:
             Instant(*self._begin),
             Instant(*self._end),
             self._is_verified,
-            data.get("loss"),
+            self._loss,
             self._left - last,
             last - before if self.reports > 1 else 0.0,
             self._bytes,

@@ -30,7 +30,7 @@ _T, _BEGIN, _END, _ENTERED, _LEFT, _LOSS = range(6)
 _STEP, _BYTES, _SKIPPED, _WIRE, _DIGEST = range(5)
 """Columns of whole numbers of 64 bits."""
 
-_GENERATION, _RANK, _CHOICE, _HOST, _WORK, _VERIFIED = range(6)
+_GENERATION, _RANK, _CHOICE, _HOST, _WORK, _VERIFIED, _PART = range(7)
 """Columns of whole numbers of 32 bits."""
 
 _NOT_COUNTED = -(1 << 63)
@@ -92,6 +92,7 @@ class StepReports:
                 self._hosts.setdefault(data["host"], len(self._hosts)),
                 self._works.setdefault(work, len(self._works)),
                 bool(data.get("verified", is_sample)),
+                data.get("part", 0),
             )
         )
 
@@ -158,14 +159,22 @@ class StepReports:
 
     def _values(self, rows: Rows) -> Iterator[list[Any]]:
         """Yield generations, numbers, whether verified, losses, choices and works of steps."""
+        import numpy as np
+
         floats, counts, codes = self._columns()
         first = rows[:, 0]
         yield codes[first, _GENERATION].tolist()
         yield counts[first, _STEP].tolist()
-        digests = counts[rows, _DIGEST]
+        digests, parts = counts[rows, _DIGEST], codes[rows, _PART]
         is_verified = codes[rows, _VERIFIED].all(axis=1)
-        yield (is_verified & (digests == digests[:, :1]).all(axis=1)).tolist()
-        losses = floats[first, _LOSS].tolist()
+        for part in np.unique(parts):  # ranks with one part of the parameters have the same
+            is_of = parts == part
+            one = _of_each(digests, is_of.argmax(axis=1))
+            is_verified &= ((digests == one[:, None]) | ~is_of).all(axis=1)
+        yield is_verified.tolist()
+        # Of a split model, only some ranks know the loss.
+        losses = floats[rows, _LOSS]
+        losses = _of_each(losses, (~np.isnan(losses)).argmax(axis=1)).tolist()
         yield [None if math.isnan(loss) else loss for loss in losses]
         yield codes[first, _CHOICE].tolist()
         works = list(self._works)
@@ -229,18 +238,17 @@ class StepReports:
         """Return the reports as three tables, a row each, without copying."""
         import numpy as np
 
-        tables = ((self._floats, 6), (self._counts, 5), (self._codes, 6))
+        tables = ((self._floats, 6), (self._counts, 5), (self._codes, 7))
         found = (np.frombuffer(of, of.typecode).reshape(-1, width) for of, width in tables)
         floats, counts, codes = found
         return floats, counts, codes
 
 
-def _of_each(rows: Rows, columns: Rows) -> Rows:
-    """Return one report of each step, by its column."""
+def _of_each(rows: Any, columns: Rows) -> Any:
+    """Return one entry of each row, by its column."""
     import numpy as np
 
-    found: Rows = rows[np.arange(len(rows)), columns]
-    return found
+    return rows[np.arange(len(rows)), columns]
 
 
 def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,3 +88,19 @@ def collective_share(steps: Sequence[Step], fault: Instant | None) -> dict[str, 
     if not usual:
         return {}
     return {"collective_share": statistics.median(step.collective for step in quiet) / usual}
+
+
+def end_digest(events: Sequence[Event]) -> str:
+    """Return the digest of the state at the end; empty where ranks that share one differ.
+
+    Where each rank has a part of it, it is the SHA-256 of the parts' digests, in their order.
+    """
+    ends: dict[int, str] = {}
+    for event in events:
+        if event.kind == "job.done":
+            part, digest = event.data.get("part", 0), event.data["digest"]
+            if ends.setdefault(part, digest) != digest:
+                return ""
+    if len(ends) < 2:
+        return next(iter(ends.values()), "")
+    return hashlib.sha256("".join(ends[part] for part in sorted(ends)).encode()).hexdigest()

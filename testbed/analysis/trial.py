@@ -20,6 +20,7 @@ from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefini
 from testbed.analysis.steps import (
     Step,
     collective_share,
+    end_digest,
     kind_of_interval,
     step_time,
     steps_to,
@@ -300,9 +301,9 @@ def _job_values(
     is_last = bool(trained) and counted in (None, trained[-1].number + 1)
     if is_last and trained[-1].loss is not None:
         values["loss"] = trained[-1].loss
-    ends = {event.data["digest"] for event in events if event.kind == "job.done"}
-    if len(ends) == 1 and ranks:  # a program has no state that we could know
-        values["digest"] = ends.pop()
+    digest = end_digest(events)
+    if digest and ranks:  # a program has no state that we could know
+        values["digest"] = digest
     for event in events:
         values |= event.data if event.kind == "model" else {}
     return values

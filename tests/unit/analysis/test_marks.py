@@ -1,5 +1,6 @@
 """Marks and values of trials whose answer is known by arithmetic."""
 
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -415,6 +416,18 @@ def test_the_digest_of_a_trial_is_the_final_digest_that_all_ranks_share():
     assert log.trial().values["digest"] == "abc"
     log.on("h3", 3.96, "job.done", rank=3, digest="abd")
     assert "digest" not in log.trial().values
+
+
+def test_the_digest_of_a_split_model_is_made_of_those_of_its_parts():
+    def ended(*digests):
+        log = recovery()
+        for rank, digest in enumerate(digests):
+            log.on(f"h{rank}", 3.95, "job.done", rank=rank, part=rank % 2, digest=digest)
+        return log.trial().values.get("digest")
+
+    digest = ended("a", "b", "a", "b")
+    assert digest == hashlib.sha256(b"ab").hexdigest() != ended("b", "a", "b", "a")
+    assert ended("a", "b", "a", "c") is None
 
 
 def test_wire_overhead_compares_bytes_sent_with_those_of_the_collective():

@@ -86,8 +86,8 @@ def step_of(key, reports, clocks):
         *key,
         begin=min(begins, key=lambda one: one.early),
         end=max(ends, key=lambda one: one.late),
-        is_verified=len({one["digest"] for one in data}) == 1 and all(d["verified"] for d in data),
-        loss=data[0]["loss"],
+        is_verified=share_digests(data) and all(one["verified"] for one in data),
+        loss=next((one["loss"] for one in data if one["loss"] is not None), None),
         collective=max(one.middle for one in exits) - arrived[-1],
         skew=arrived[-1] - arrived[-2] if len(arrived) > 1 else 0.0,
         bytes_sent=max(one["bytes"] or 0 for one in data),
@@ -105,6 +105,12 @@ def one_by_one(reports, clocks, ranks):
             steps.setdefault(key, StepInProgress(report)).add(report, clocks)
     found = [step.finished() for step in steps.values() if step.reports == ranks]
     return sorted((step for step in found if step), key=lambda step: step.end.late)
+
+
+def share_digests(data):
+    """Tell whether all with one part of the parameters have the same digest."""
+    both = {(one["part"], one["digest"]) for one in data}
+    return len(both) == len({part for part, _ in both})
 
 
 def at(data, key, place=None):
@@ -131,6 +137,7 @@ def reports(draw):
             "collective": [begin + within * length, begin + length],
             "verified": draw(st.integers(0, 9)) > 0,
             "digest": draw(st.sampled_from(["a", "a", "a", "b"])),
+            "part": draw(st.sampled_from([0, 0, 0, 1])),
             "loss": draw(st.sampled_from([None, 2.5, 0.125])),
             "bytes": draw(st.sampled_from([None, 1000, 2000])),
             "choice": draw(st.integers(0, 1)),
