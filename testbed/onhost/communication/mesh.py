@@ -26,7 +26,7 @@ class MeshGroups:
     """All ranks of one generation, each connected to those that it shares a group with.
 
     `by_dimension` are the communicators of this rank's groups, in which ranks are numbered from 0,
-    and `members` the ranks of these. Every rank calls the same in the same order.
+    and `members` the ranks of these. `hosts` are those of all ranks, None where that is not known.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class MeshGroups:
         members: Mapping[str, Sequence[int]],
         sockets: Mapping[int, socket.socket],
         leave: LeaveOrder,
+        hosts: Sequence[Optional[str]] = (),
     ) -> None:
+        self.hosts = hosts or [None] * identity.ranks
         self.rank, self.ranks = identity.rank, identity.ranks
         self.generation = identity.generation
         self.members = members
@@ -61,7 +63,9 @@ class MeshGroups:
         members = {name: _of(identity.rank, every) for name, every in groups.items()}
         peers = {rank for ranks in members.values() for rank in ranks} - {identity.rank}
         paths = {rank: path(identity.rank, rank, port, reports) for rank in sorted(peers)}
-        return cls(identity, members, connect_peers(listeners, paths, identity, leave), leave)
+        hosts = [reports[rank].get("host") for rank in range(identity.ranks)]
+        sockets = connect_peers(listeners, paths, identity, leave)
+        return cls(identity, members, sockets, leave, hosts)
 
     def barrier(self) -> None:
         """Return when every rank of the mesh has called this."""

@@ -3,10 +3,15 @@
 A forward function returns its output and the values that the backward function needs; a backward
 function writes the gradients of its weights into `d_block` and returns the gradient of its input.
 Activations are rows, one per token of the batch.
+
+A block may hold some of the heads or of the hidden units only, as one rank of several does that
+share a layer: its output is then a part of a sum over these ranks, and so is the gradient of its
+normed input, which the backward function has `sum_up` add up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +22,10 @@ Array = npt.NDArray[Any]
 """Floats of one precision throughout a model: float32 to train, float64 to check gradients."""
 
 EPSILON = 1e-5
+
+
+def _whole(part: Array) -> Array:
+    return part
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class Attended:
 
 def attend(x: Array, block: Block, heads: int, rotary: Rotary) -> tuple[Array, Attended]:
     """Apply causal multi-head attention: each token attends to those before it in its sequence."""
-    length, channels = len(rotary.cosine), x.shape[1] // heads
+    length, channels = len(rotary.cosine), block.into.shape[1] // (3 * heads)
     rows, normed = rms_norm(x, block.norm)
     by_head = (rows @ block.into).reshape(-1, length, 3, heads, channels)
     query, key, value = by_head.transpose(2, 0, 3, 1, 4)
@@ -106,12 +115,17 @@ def attend(x: Array, block: Block, heads: int, rotary: Rotary) -> tuple[Array, A
     scores -= scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores, out=scores)
     weights /= weights.sum(axis=-1, keepdims=True)
-    mixed = (weights @ value).swapaxes(1, 2).reshape(x.shape)
+    mixed = (weights @ value).swapaxes(1, 2).reshape(len(x), -1)
     return mixed @ block.out_of, Attended(normed, rows, query, key, value, weights, mixed)
 
 
 def attend_backward(
-    d_out: Array, block: Block, rotary: Rotary, kept: Attended, d_block: Block
+    d_out: Array,
+    block: Block,
+    rotary: Rotary,
+    kept: Attended,
+    d_block: Block,
+    sum_up: Callable[[Array], Array] = _whole,
 ) -> Array:
     """Compute the gradients of `attend`."""
     sequences, heads, length, channels = kept.query.shape
@@ -128,7 +142,8 @@ def attend_backward(
     d_value[:] = kept.weights.swapaxes(-1, -2) @ d_mixed
     d_projected = d_by_head.reshape(len(d_out), -1)
     np.matmul(kept.rows.T, d_projected, out=d_block.into)
-    return rms_norm_backward(d_projected @ block.into.T, block.norm, kept.normed, d_block.norm)
+    d_rows = sum_up(d_projected @ block.into.T)
+    return rms_norm_backward(d_rows, block.norm, kept.normed, d_block.norm)
 
 
 def _ahead(length: int) -> npt.NDArray[np.bool_]:
@@ -156,7 +171,13 @@ def swiglu(x: Array, block: Block) -> tuple[Array, Gated]:
     return hidden @ block.out_of, Gated(normed, rows, gate, sigmoid, up, hidden)
 
 
-def swiglu_backward(d_out: Array, block: Block, kept: Gated, d_block: Block) -> Array:
+def swiglu_backward(
+    d_out: Array,
+    block: Block,
+    kept: Gated,
+    d_block: Block,
+    sum_up: Callable[[Array], Array] = _whole,
+) -> Array:
     """Compute the gradients of `swiglu`."""
     np.matmul(kept.hidden.T, d_out, out=d_block.out_of)
     d_hidden = d_out @ block.out_of.T
@@ -164,7 +185,8 @@ def swiglu_backward(d_out: Array, block: Block, kept: Gated, d_block: Block) -> 
     d_gate = d_hidden * kept.up * (kept.sigmoid + silu * (1 - kept.sigmoid))
     d_projected = np.concatenate((d_gate, d_hidden * silu), axis=1)
     np.matmul(kept.rows.T, d_projected, out=d_block.into)
-    return rms_norm_backward(d_projected @ block.into.T, block.norm, kept.normed, d_block.norm)
+    d_rows = sum_up(d_projected @ block.into.T)
+    return rms_norm_backward(d_rows, block.norm, kept.normed, d_block.norm)
 
 
 def cross_entropy(logits: Array, targets: npt.NDArray[np.int64]) -> tuple[float, Array]:
