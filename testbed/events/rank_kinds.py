@@ -61,8 +61,9 @@ RANK_KINDS = {
         collective=items("when it entered the AllReduce and left it, on that clock", "s"),
         algorithm=text("what summed the gradients"),
         choice=integer("the number of the choice that it followed, 0 for none"),
-        loss=number("1", "the training loss; null where it is no finite number", nullable=True),
+        loss=number("1", "the training loss; null where it is not known", nullable=True),
         digest=text("a checksum of the parameters afterwards"),
+        part=integer("which part of the parameters it has, where ranks differ", optional=True),
         verified=_VERIFIED,
         elements=integer("how many values of the sum it verified", optional=True),
         skipped=integer("its steps before this one that are not in the record", optional=True),
@@ -96,6 +97,19 @@ RANK_KINDS = {
         rounds=items("number, begin and end of each round", "s", optional=True),
         counted=items("bytes and frames that its ports sent meanwhile", optional=True),
         changes=items("how long each change of circuits before it took", "s", optional=True),
+    ),
+    "operations": event_kind(
+        "what one rank of a mesh communicated in a step of training, in order",
+        **STAMP,
+        generation=_GENERATION,
+        step=_STEP,
+        begin=_BEGIN,
+        end=_END,
+        groups=mapping("the ranks of its groups, by name"),
+        operations=items(
+            "of each its group, number there, name in nccl-tests, ranks, when the rank came to it, "
+            "could begin and ended it, bytes sent, and whom it waited for: all, send or receive"
+        ),
     ),
     "checkpoint": event_kind(
         "a rank's state before a step is on the disk of its host",
@@ -187,6 +201,7 @@ RANK_KINDS = {
         generation=_GENERATION,
         step=integer("how many steps are in its state", nullable=True),
         digest=text("SHA-256 of the state"),
+        part=integer("which part of a model the state is of, where ranks differ", optional=True),
         loss=number("1", "the last training loss, where there is one", nullable=True),
     ),
 }

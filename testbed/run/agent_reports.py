@@ -19,6 +19,7 @@ _KINDS = {
     "probe": "link.probe",
     "step": "step",
     "sample": "sample",
+    "operations": "operations",
     "circuits": "circuits.asked",
     "checkpoint": "checkpoint",
     "checkpoint-missed": "checkpoint.missed",

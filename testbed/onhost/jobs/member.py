@@ -211,6 +211,7 @@ class Member:
     def _report_end(self, generation: int) -> None:
         self._is_running = False
         state = self._job.state
+        part = {} if state.part is None else {"part": state.part}
         self._control.emit(
             "done",
             time.monotonic(),
@@ -218,6 +219,7 @@ class Member:
             step=state.step,
             digest=state.sha256(),
             loss=self._job.loss,
+            **part,
         )
 
     def _disconnect(self) -> None:

@@ -7,6 +7,8 @@ them.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Optional
 
 from ..communication.control import Control
@@ -41,3 +43,31 @@ class Pace:
         self._control.wait_until(lambda: time.monotonic() >= almost, self._generation, almost)
         time.sleep(max(0.0, end - time.monotonic()))
         return {"paced": time.monotonic() - computed, "overrun": 0.0}
+
+
+class Paces:
+    """The parts of an iteration that a rank computes, each of a duration of its own.
+
+    Parts that have none take as long as they do.
+    """
+
+    def __init__(
+        self, seconds: Optional[Mapping[str, Optional[float]]], control: Control, generation: int
+    ) -> None:
+        self._seconds, self._control, self._generation = seconds, control, generation
+        self._sums: dict[str, float] = {}
+
+    @contextmanager
+    def computing(self, what: str) -> Iterator[None]:
+        """Wait at the end until a part has taken its seconds. Raise Left."""
+        pace = Pace((self._seconds or {}).get(what), self._control, self._generation)
+        yield
+        for name, seconds in pace.wait().items():
+            self._sums[name] = self._sums.get(name, 0.0) + seconds
+
+    def report(self) -> dict[str, float]:
+        """Return the sums of what `Pace.wait` reported since the last call; {} without a pace."""
+        if self._seconds is None:
+            return {}
+        found, self._sums = self._sums, {}
+        return found

@@ -43,6 +43,8 @@ class State:
         self._current.declare(0)
         self.on_commit: Callable[[], None] = lambda: None
         """Called after every commit."""
+        self.part: int | None = None
+        """Which part of a model it is, where ranks hold different ones."""
 
     @property
     def step(self) -> int | None:

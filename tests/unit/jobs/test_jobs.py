@@ -1,7 +1,8 @@
 """Jobs as the orchestrator sees them, beside the programs that their ranks run."""
 
 import json
-from dataclasses import fields
+import re
+from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
 
 import pytest
@@ -12,6 +13,8 @@ from testbed.errors import FileError
 from testbed.fabric.topologies import Ring, Torus
 from testbed.jobs.contracts import StepJob
 from testbed.jobs.descriptors import AllReduceOptions, CheckpointOptions, TrainOptions
+from testbed.jobs.hybrid import Hybrid
+from testbed.jobs.hybrid_descriptors import HybridOptions, HybridPaceOptions
 from testbed.jobs.training import AllReduce, Train
 from testbed.plugins import kinds
 from testbed.schema import load_experiment
@@ -19,9 +22,11 @@ from testbed.schema import load_experiment
 OPTIONS = {
     "train": TrainOptions(ranks=4, spares=1, dim=32, layers=1, heads=2, hidden=32, steps=30),
     "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
+    "hybrid": HybridOptions(ranks=2, mesh={"pp": 2}, pace=HybridPaceOptions(0.1, 0.2)),
 }
 FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
-FOR_THE_ORCHESTRATOR |= {"mesh", "collectives"}
+FOR_THE_ORCHESTRATOR |= {"mesh", "collectives", "order"}
+MADE_OF_THEM = {"groups", "schedules", "actions"}
 BESIDE_THE_OPTIONS = {"checkpoint"}
 
 
@@ -45,15 +50,18 @@ def test_the_configuration_of_a_rank_is_plain_data_accepted_by_its_program(job):
 def test_no_option_is_lost_between_the_file_and_the_rank(job):
     told = job.for_rank()
     asked = {field.name for field in fields(OPTIONS[told["kind"]])}
-    assert told["options"].keys() == asked - FOR_THE_ORCHESTRATOR - BESIDE_THE_OPTIONS
-    for name, value in told["options"].items():
+    reach_it = told["options"].keys() - MADE_OF_THEM
+    assert reach_it == asked - FOR_THE_ORCHESTRATOR - BESIDE_THE_OPTIONS
+    for name in reach_it:
         given = getattr(OPTIONS[told["kind"]], name)
-        assert value == (list(given) if isinstance(given, tuple) else given)
+        given = asdict(given) if is_dataclass(given) else given
+        assert told["options"][name] == (list(given) if isinstance(given, tuple) else given)
 
 
 def test_a_job_states_how_many_hosts_it_needs(job):
     given = OPTIONS[job.for_rank()["kind"]]
-    assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, Ring())
+    topology = None if hasattr(given, "mesh") and given.mesh else Ring()
+    assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, topology)
 
 
 def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
@@ -159,6 +167,41 @@ def test_impossible_models_are_refused(options, complaint):
 def test_a_job_without_samples_is_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         AllReduceOptions(**{"ranks": 2, "sizes": (4096,)} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"mesh": {"pp": 4}}, "a mesh of 4 has 4 ranks, and the job has 2"),
+        ({"mesh": {"ep": 2}}, "'ep' is no dimension of this job; they are dp (replicas), pp"),
+        ({"mesh": {"pp": 2}, "layers": 3}, "layers 3 is not divisible by 2 pipeline stages (pp)"),
+        ({"mesh": {"tp": 2}, "heads": 1}, "heads 1 is not divisible by 2 shares of each layer"),
+        ({"mesh": {"tp": 2}, "hidden": 5}, "hidden 5 is not divisible by 2 shares of each layer"),
+        ({"mesh": {"dp": 2}, "batch": 3, "micro_batches": 2}, "batch 3 is not divisible by 2 mic"),
+        ({"mesh": {"dp": 2}, "dim": 12}, "dim 12 gives 4 heads no even number of channels each"),
+        ({"mesh": {"dp": 2}, "spares": 1}, "cannot be restored from each other, so it has no spar"),
+        ({"mesh": {"dp": 2}, "micro_batches": 0}, "micro_batches must be at least 1, not 0"),
+        ({"mesh": {"dp": 2}, "learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
+    ],
+)
+def test_a_model_that_cannot_be_split_so_is_refused(options, complaint):
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        HybridOptions(**{"ranks": 2} | options)
+
+
+def test_a_pace_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="pace must be above 0"):
+        HybridPaceOptions(0.1, 0.0)
+
+
+def test_each_pipeline_stage_is_told_what_it_computes():
+    def told(order):
+        given = HybridOptions(2, {"pp": 2}, order=order, micro_batches=3, batch=3)
+        actions = json.loads(json.dumps(Hybrid(given).for_rank()))["options"]["actions"]
+        return ["".join(what[0] + str(number) for what, number in stage) for stage in actions]
+
+    assert told("gpipe") == ["f0f1f2b0b1b2", "f0f1f2b0b1b2"]
+    assert told("1f1b") == ["f0f1b0f2b1b2", "f0b0f1b1f2b2"]
 
 
 def test_ranks_of_a_mesh_are_told_their_groups_and_the_ring_of_each():

@@ -1,0 +1,54 @@
+"""The orchestrator's side of the job `hybrid`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from testbed.jobs.contracts import Job
+from testbed.jobs.hybrid_descriptors import HybridOptions
+from testbed.rails import hybrid as pipeline
+
+_FOR_RANKS = ("micro_batches", "dim", "layers", "heads", "hidden", "sequence", "batch")
+
+SUMMED = ("dp", "tp")
+"""The dimensions along which ranks sum; along `pp` they send to each other."""
+
+
+class Hybrid(Job):
+    """Training of a model that is split over a mesh, until the last step or the end of the run."""
+
+    topology = None
+
+    def __init__(self, options: HybridOptions) -> None:
+        self._options = options
+        self.ranks = options.ranks
+        self.last_step = None if options.steps is None else options.steps - 1
+        self.endless = options.steps is None
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the model, all groups of the mesh, and what each pipeline stage computes."""
+        from testbed.collectives.groups import groups
+        from testbed.collectives.rings import ring
+        from testbed.collectives.schedule import to_json
+
+        given = self._options
+        mesh, stages = given.mesh, given.mesh.get("pp", 1)
+        # Its times do not change the order.
+        timeless = pipeline.Hybrid(stages, 1, given.micro_batches, 0.0, 0.0, 0.0, 0.0, given.order)
+        told = {
+            **{name: getattr(given, name) for name in (*_FOR_RANKS, "learning_rate")},
+            "pace": None if given.pace is None else asdict(given.pace),
+            "groups": {name: list(map(list, found)) for name, found in groups(mesh).items()},
+            "schedules": {
+                name: to_json(ring(ranks))
+                for name, ranks in mesh.items()
+                if name in SUMMED and ranks > 1
+            },
+            "actions": [
+                [list(action) for action in pipeline.order_of(timeless, stage)]
+                for stage in range(stages)
+            ],
+        }
+        return {"kind": "hybrid", "options": told}
