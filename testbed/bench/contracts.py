@@ -156,9 +156,6 @@ class Attenuator(Instrument, Protocol):
     def is_open(self, channel: int, deadline: Deadline) -> bool:
         """Read back whether the shutter of a channel is open."""
 
-    def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
-        """Open or close the shutter of a channel and return when the read-back confirms it."""
-
 
 class PowerMeter(Instrument, Protocol):
     """An optical power meter; each channel sees the light of one tapped fibre."""

@@ -39,14 +39,16 @@ def test_the_attenuation_passes_through_all_steps_between_two_settings(rig, voa)
     assert rig.passed == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_a_closed_shutter_blocks_all_light_and_keeps_the_attenuation(rig, voa):
+def test_a_shutter_closed_by_another_client_reads_as_closed_and_keeps_the_attenuation(rig, voa):
     voa.attenuate(1, 3.0, soon())
-    voa.shutter(1, False, soon())
+    other = rig.far_end.session(lambda data: None)
+    other.receive(b":OUTP1 OFF\n")
     assert rig.takes[1] > 90.0
     assert not voa.is_open(1, soon())
     assert voa.attenuation(1, soon()) == 3.0
-    voa.shutter(1, True, soon())
+    other.receive(b":OUTP1 ON\n")
     assert rig.takes[1] == 3.0
+    assert voa.is_open(1, soon())
 
 
 @pytest.mark.parametrize("decibels", [-1.0, 60.0, float("nan")])
@@ -61,7 +63,7 @@ def test_a_channel_outside_the_lab_file_is_neither_read_nor_set(rig, voa):
     said = rig.sent
     for act in (
         lambda: voa.attenuate(2, 1.0, soon()),
-        lambda: voa.shutter(2, False, soon()),
+        lambda: voa.is_open(2, soon()),
         lambda: voa.attenuation(2, soon()),
     ):
         with pytest.raises(UsageError, match="channel 2 is not among its channels"):
@@ -81,8 +83,6 @@ def test_a_stuck_channel_raises_an_error_from_its_read_back(rig):
     rig.far_end.fault("stuck", port=1)
     with pytest.raises(InstrumentError, match=r"told 4 dB on channel 1, .* shows 0 dB"):
         voa.attenuate(1, 4.0, soon())
-    with pytest.raises(InstrumentError, match="reads back open"):
-        voa.shutter(1, False, soon())
     assert rig.takes == {}
 
 

@@ -64,20 +64,6 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
         self._check(channel)
         return self._scpi.query(f":OUTP{channel}?", _switched_on, deadline)
 
-    def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
-        """Open or close the shutter of a channel and return when the read-back confirms it."""
-        self._check(channel)
-        budget = deadline.within(SET_SECONDS)
-        with self._scpi.held(budget):
-            self._scpi.execute([f":OUTP{channel} {'ON' if is_open else 'OFF'}"], budget)
-            if self.is_open(channel, budget) != is_open:
-                raise InstrumentError(
-                    self._name,
-                    f"accepted to {'open' if is_open else 'close'} the shutter of channel "
-                    f"{channel}, but it reads back {'closed' if is_open else 'open'}",
-                    hint="look at its front panel",
-                )
-
     def _wait_until_reached(self, channel: int, decibels: float, deadline: Deadline) -> float:
         """Read back, ever more slowly, until the filter is where it was told to go.
 

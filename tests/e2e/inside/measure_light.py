@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 from testbed.bench.instrument_factory import make_instrument
@@ -49,10 +50,11 @@ voa.attenuate(1, 20.0, soon())
 note("20 dB less", "carrier-lost")
 voa.attenuate(1, 0.0, soon())
 note("light again", "carrier")
-voa.shutter(1, False, soon())
-note("shut", "carrier-lost")
-voa.shutter(1, True, soon())
-note("open", "carrier")
+with socket.create_connection(("192.0.2.12", 5025), 5) as other_client:
+    other_client.sendall(b":OUTP1 OFF\n")
+    note("shut", "carrier-lost")
+    other_client.sendall(b":OUTP1 ON\n")
+    note("open", "carrier")
 voa.attenuate(2, 12.0, soon())
 note("12 dB less at the other receiver")
 ask({"do": "power", "host": "h0", "on": False})
