@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import Matching
-from testbed.fabric.fibre_plant import (
-    FibrePlant,
-    RankPorts,
-    map_links,
-    ports_alike,
-    rank_ports,
-)
+from testbed.fabric.fibre_plant import RankPorts, map_links, ports_alike, rank_ports
 from testbed.fabric.interchangeable import check_interchangeable
 from testbed.fabric.links import Links, ring_ports
 from testbed.fabric.topologies import Topology, name_of
@@ -121,12 +115,11 @@ def _mapped(
     any place; and where a controller changes the membership (`may_move`) otherwise, too.
     """
     wiring = lab.wiring()
-    plant = FibrePlant(wiring)
-    mapped = [map_links(links, ports[: job.ranks], plant) for links in matchings]
+    mapped = [map_links(links, ports[: job.ranks], wiring) for links in matchings]
     if job.spares or may_move:
         for links in matchings:
             check_interchangeable(links, ports, wiring)
-    return mapped[0].circuits
+    return mapped[0]
 
 
 def _ring_ports(
@@ -171,10 +164,10 @@ def _asked(
     """
     if not isinstance(job, CircuitRequestingJob):
         return ()
-    plant = FibrePlant(lab.wiring())
+    wiring = lab.wiring()
     try:
         ports = rank_ports(ranks, ports_alike(ranks, lab.ports(), 2))
-        return tuple(map_links(links, ports, plant).circuits for links in job.circuits)
+        return tuple(map_links(links, ports, wiring) for links in job.circuits)
     except ValueError as error:
         raise FileError(
             experiment.source.where("jobs", name, "kind"),
