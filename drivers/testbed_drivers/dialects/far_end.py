@@ -30,8 +30,10 @@ class FarEnd(ABC):
 
     `lock` is held while a command is carried out. `faults` are those of the protocol and of the
     device; those of the connection are added. `at_once` are the faults that take effect when they
-    are armed.
+    are armed. `end` ends every reply.
     """
+
+    end = b""
 
     def __init__(self, faults: Mapping[str, str], site: Site) -> None:
         self.lock = threading.RLock()
@@ -91,7 +93,7 @@ class FarEnd(ABC):
 
     def _reply_end(self, serial: bool) -> bytes:
         """Return what ends a reply, given whether the client came over a serial line."""
-        return b""
+        return self.end
 
     @abstractmethod
     def _conversation(self, connection: ClientConnection) -> FarEndSession:

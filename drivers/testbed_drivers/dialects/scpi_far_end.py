@@ -91,7 +91,7 @@ class ScpiFarEnd(FarEnd):
         self.at_once |= {"stale": self._go_stale, "overflow": self._fill}
         self._identity = identity
         self._errors = errors or ErrorQueue()
-        self._end = end
+        self.end = end
         common: dict[str, Handler] = {
             "*IDN?": lambda _: self._identity,
             "*OPC?": lambda _: "1",
@@ -111,9 +111,6 @@ class ScpiFarEnd(FarEnd):
         """
         other._errors, other._connections = self._errors, self._connections
         self._others.append(other)
-
-    def _reply_end(self, serial: bool) -> bytes:
-        return self._end
 
     def _conversation(self, connection: ClientConnection) -> LineSession:
         return LineSession(connection, lambda line: self._reply(line, connection.end))

@@ -11,14 +11,11 @@ from testbed_drivers.dialects.far_end import FarEnd
 class TextFarEnd(FarEnd):
     """An instrument that answers lines of text; its clients share its state.
 
-    Each answer is sent between `before` and `end`.
+    Each answer is sent after `before`.
     """
 
     before = b""
     end = b"\r\n"
-
-    def _reply_end(self, serial: bool) -> bytes:
-        return self.end
 
     def _conversation(self, connection: ClientConnection) -> LineSession:
         return LineSession(connection, self.execute)

@@ -54,6 +54,8 @@ class Tl1FarEnd(FarEnd):
     time, under `lock`. `accounts` are the passwords of users.
     """
 
+    end = b";"
+
     def __init__(
         self,
         name: str,
@@ -70,9 +72,6 @@ class Tl1FarEnd(FarEnd):
         self._table = {"RTRV-HDR": lambda _: (), **table}
         self._sessions: WeakSet[Tl1Session] = WeakSet()
         self._alarms = count(1)
-
-    def _reply_end(self, serial: bool) -> bytes:
-        return b";"
 
     def _conversation(self, connection: ClientConnection) -> Tl1Session:
         session = Tl1Session(self, connection)

@@ -8,14 +8,11 @@ ways.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice, product
 
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.switches.descriptors.calient import CalientOptions, CalientRestOptions
 from testbed_drivers.switches.switch import capabilities_of, sides
 
-SHELVES, SLOTS, PORTS = 5, 8, 8
-"""The shape of a switch with 320 ports; smaller ones have the first of them."""
 STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}
 """Administrative, operational and optical state of a circuit in service."""
 
@@ -31,12 +28,11 @@ class PortNames:
 
     @classmethod
     def first(cls, count: int) -> PortNames:
-        """Return the names for a switch with `count` ports."""
-        shelves, slots, ports = (range(1, most + 1) for most in (SHELVES, SLOTS, PORTS))
-        names = [".".join(map(str, place)) for place in product(shelves, slots, ports)]
+        """Return the first names of a switch with 320 ports, for one with `count` ports."""
+        names = CalientOptions().port_names()
         if count > len(names):
             raise ValueError(f"expected {count} port names, got {len(names)}")
-        return cls(islice(names, count))
+        return cls(names[:count])
 
     def __len__(self) -> int:
         return len(self._names)

@@ -52,6 +52,8 @@ class Failed(Exception):
 class SonicOcsFarEnd(FarEnd):
     """A simulated SONiC optical circuit switch; its ports are `1A`… and `1B`…."""
 
+    end = _SUCCESS
+
     def __init__(self, site: SwitchSite, options: SonicOcsOptions | None = None) -> None:
         super().__init__({**FAULTS, **BOX_FAULTS}, site)
         self._site = site
@@ -70,9 +72,6 @@ class SonicOcsFarEnd(FarEnd):
         if password is None or self._password is None:
             return True
         return hmac.compare_digest(password.encode(), self._password.reveal().encode())
-
-    def _reply_end(self, serial: bool) -> bytes:
-        return _SUCCESS
 
     def _conversation(self, connection: ClientConnection) -> LineSession:
         return LineSession(connection, self.execute)
