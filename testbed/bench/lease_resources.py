@@ -19,6 +19,7 @@ from testbed.plugins import kind, nearest
 from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.resource import Ssh, Tcp, place
 from testbed.schema import Lab
+from testbed.schema.instrument_checks import element_of
 
 Resources = frozenset[Resource]
 
@@ -138,11 +139,4 @@ def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:
     """
     if _has_parts(lab, name):
         return frozenset(parts)
-    return frozenset({"" if is_exclusive(lab, name) else element(lab, name)})
-
-
-def element(lab: Lab, name: str) -> str:
-    """Return which element of a shared controller an instrument is; empty if there is only one."""
-    spec = lab.instruments()[name]
-    which = kind("drivers", spec.driver).element
-    return which(spec.options) if which else ""
+    return frozenset({"" if is_exclusive(lab, name) else element_of(lab.instruments()[name])})

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from testbed.bench import identities
 from testbed.bench.contracts import Identity
-from testbed.bench.lease_resources import Resources, addresses_of, boxes_of, element
+from testbed.bench.lease_resources import Resources, addresses_of, boxes_of
 from testbed.errors import InstrumentError
 from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.schema import Lab
+from testbed.schema.instrument_checks import element_of
 
 
 class ReportedIdentities:
@@ -65,7 +66,8 @@ def _overlap(lab: Lab, one: str, other: str) -> bool:
     """Return whether two names of one box share ports, outlets or channels of it."""
     roles = (lab.switches, lab.power, lab.attenuators, lab.meters)
     is_alike = any(one in role and other in role for role in roles)
-    is_alike = is_alike and element(lab, one) == element(lab, other)
+    known = lab.instruments()
+    is_alike = is_alike and element_of(known[one]) == element_of(known[other])
     return is_alike and bool(_used(lab, one) & _used(lab, other))
 
 
