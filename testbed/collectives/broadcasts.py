@@ -1,4 +1,4 @@
-"""Schedules that send one rank's buffer to other ranks: to all, or along a chain."""
+"""Rounds that send one rank's buffer to other ranks: to all, or along a chain."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.collectives.schedule import Round, Schedule, Send
-
-
-def broadcast(ranks: int, root: int = 0) -> Schedule:
-    """Return the broadcast of the whole buffer in ceil(log2 n) rounds (a binomial tree)."""
-    if not 0 <= root < ranks:
-        raise ValueError(f"rank {root} cannot be the root of a broadcast among {ranks} ranks")
-    order = [(root + rank) % ranks for rank in range(ranks)]
-    return Schedule("broadcast", "broadcast", ranks, 1, spread(order, 1, 1), root=root)
 
 
 def spread(order: Sequence[int], holders: int, chunks: int) -> tuple[Round, ...]:

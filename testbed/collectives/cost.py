@@ -48,8 +48,6 @@ class Cost:
     total: float
     exposed: float
     """What comes after the last rank has arrived: the time that nothing could have hidden."""
-    early: float
-    """When the straggler could first take part, were it there: what its delay can hide."""
     reconfigurations: int
     """How often the switch was re-pointed."""
 
@@ -65,16 +63,14 @@ def cost(
     unknown rank, an invalid delay, and a round without sends.
     """
     arrivals = arrivals_of(schedule, late)
-    timed = list(_timed(schedule, size, links))
-    early = 0.0 if schedule.straggler is None else _parts(timed, links, schedule.straggler)[0]
     clock, moves = 0.0, 0
-    for step, duration, moved in timed:
+    for step, duration, moved in _timed(schedule, size, links):
         moves += moved
         clock += links.reconfiguration * moved
         there = max(arrivals[step.source].max(), arrivals[step.destination].max())
         clock = max(clock, float(there)) + duration
     total = max(clock, float(arrivals.max(initial=0.0)))
-    return Cost(total, total - float(arrivals.max(initial=0.0)), early, moves)
+    return Cost(total, total - float(arrivals.max(initial=0.0)), moves)
 
 
 def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:

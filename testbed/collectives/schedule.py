@@ -18,9 +18,7 @@ import numpy.typing as npt
 
 Operation = Literal["reduce", "copy"]
 """What a receiver does with what arrives: add it to its own, or put it in its place."""
-Collective = Literal[
-    "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "chain"
-]
+Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "chain"]
 Pair = tuple[int, int]
 """Two ranks that talk to each other in a round, the lower one first."""
 Numbers = npt.NDArray[np.int32]
@@ -102,9 +100,8 @@ class Schedule:
     """A collective as rounds of sends, over `ranks` buffers that are each cut into `chunks`.
 
     `straggler` is the rank that the schedule expects to arrive last: rounds without it come first,
-    and from its first round on every rank has one peer in a round. `root` is the rank where a
-    broadcast starts. A chain goes from rank 0 to the last one. Raise ValueError for invalid
-    numbers.
+    and from its first round on every rank has one peer in a round. A chain goes from rank 0 to the
+    last one. Raise ValueError for invalid numbers.
     """
 
     name: str
@@ -113,7 +110,6 @@ class Schedule:
     chunks: int
     rounds: tuple[Round, ...]
     straggler: int | None = None
-    root: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse an unknown collective, no ranks, no chunks, and a rank out of range."""
@@ -122,11 +118,9 @@ class Schedule:
         for what, count in (("rank", self.ranks), ("chunk", self.chunks)):
             if not _is_whole(count) or count < 1:
                 raise ValueError(f"{self.name} must have at least 1 {what}, not {count!r}")
-        for what, rank in (("straggler", self.straggler), ("root", self.root)):
-            if rank is not None and not (_is_whole(rank) and 0 <= rank < self.ranks):
-                raise ValueError(f"the {what} {rank!r} is not one of the {self.ranks} ranks")
-        if (self.root is None) == (self.collective == "broadcast"):
-            raise ValueError(f"{self.collective} of {self.ranks} ranks with the root {self.root}")
+        rank = self.straggler
+        if rank is not None and not (_is_whole(rank) and 0 <= rank < self.ranks):
+            raise ValueError(f"the straggler {rank!r} is not one of the {self.ranks} ranks")
 
     @property
     def early(self) -> int:
@@ -145,7 +139,6 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
         "ranks": schedule.ranks,
         "chunks": schedule.chunks,
         "straggler": schedule.straggler,
-        "root": schedule.root,
         "rounds": [
             [[s.source, s.destination, s.chunk, s.count, s.operation] for s in step]
             for step in schedule.rounds

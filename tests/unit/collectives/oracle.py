@@ -42,7 +42,6 @@ def holds_at_first(schedule: Schedule, rank: int, chunk: int) -> bool:
         "reduce-scatter": True,
         "all-gather": rank == chunk,
         "all-to-all": rank == chunk // ranks,
-        "broadcast": rank == schedule.root,
         "chain": rank == 0,
     }[schedule.collective]
 
@@ -54,7 +53,6 @@ def needs_in_the_end(schedule: Schedule, rank: int, chunk: int) -> bool:
         "reduce-scatter": rank == chunk,
         "all-gather": True,
         "all-to-all": rank == chunk % ranks,
-        "broadcast": True,
         "chain": rank == ranks - 1,
     }[schedule.collective]
 

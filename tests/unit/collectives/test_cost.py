@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,10 +85,16 @@ def test_all_to_all_changes_circuits_for_every_matching() -> None:
     assert cost(all_to_all(8), 1, Links(0, 0, reconfiguration=1)).reconfigurations == 7
 
 
+def hidden(schedule: Schedule, size: int, links: Links) -> float:
+    """Return how long the rounds take in which the straggler takes no part."""
+    first = schedule.rounds[: schedule.early]
+    return cost(replace(schedule, rounds=first, straggler=None), size, links).total
+
+
 def test_the_rounds_before_the_stragglers_arrival_are_hidden_by_its_delay() -> None:
     schedule = stragglar(8)
     at_once, later = cost(schedule, 7, BYTES), cost(schedule, 7, BYTES, {7: 100.0})
-    assert at_once.early == later.early == 6
+    assert hidden(schedule, 7, BYTES) == 6
     assert (at_once.total, at_once.exposed) == (15, 15)
     assert (later.total, later.exposed) == (109, 9)
 
@@ -387,7 +394,7 @@ def test_s7_any_late_rank_costs_stragglar_no_more_than_no_late_rank(
 
 def test_s5_the_speed_up_of_stragglar_at_its_ideal_delay_is_that_of_the_paper() -> None:
     schedule, size = stragglar(8), 7 << 20
-    ideal = cost(schedule, size, TWIN).early
+    ideal = hidden(schedule, size, TWIN)
     total = speed_up(schedule, ring(8), size, TWIN, {7: ideal})
     alone = cost(ring(8), size, TWIN).total / cost(schedule, size, TWIN, {7: ideal}).exposed
     print(f"d = {ideal:.3f} s: {total:.3f} in all (1.15 to 1.25), {alone:.3f} without the delay")

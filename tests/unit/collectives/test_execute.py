@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collectives.broadcasts import broadcast, chain
+from testbed.collectives.broadcasts import chain
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.exchanges import all_to_all
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
@@ -80,9 +80,8 @@ def test_all_to_all_delivers_every_chunk_to_its_rank(ranks: int) -> None:
         assert received.tolist() == [100 * source + destination + 1 for source in range(ranks)]
 
 
-def test_a_broadcast_and_a_chain_deliver_the_buffer_unchanged() -> None:
+def test_a_chain_delivers_the_buffer_unchanged() -> None:
     buffers = np.random.default_rng(2).standard_normal((6, 11))
-    assert (execute(broadcast(6, 4), buffers) == buffers[4]).all()
     assert (execute(chain(6, 4), buffers)[5] == buffers[0]).all()
 
 

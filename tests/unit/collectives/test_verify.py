@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.collectives.broadcasts import broadcast, chain
+from testbed.collectives.broadcasts import chain
 from testbed.collectives.exchanges import all_to_all
 from testbed.collectives.halving import folded_halving_doubling, halving_doubling
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
@@ -29,7 +29,6 @@ SMALL = [
     stragglar(4),
     stragglar(4, 1),
     all_to_all(4),
-    broadcast(5),
     chain(3, 2),
 ]
 LARGER = [

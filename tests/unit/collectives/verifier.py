@@ -93,8 +93,6 @@ def _task(schedule: Schedule) -> tuple[Flags, Flags]:
             return own, every
         case "all-to-all":
             return chunk // ranks == rank, chunk % ranks == rank
-        case "broadcast":
-            return every & (rank == schedule.root), every
         case "chain":
             return every & (rank == 0), every & (rank == ranks - 1)
 
