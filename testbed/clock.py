@@ -2,18 +2,20 @@
 
 Deadlines nest: the deadline of a command lies within that of its step, and that within the deadline
 of the run; each is derived from the outer one with `within`. `bounded` applies a deadline to a call
-that takes none.
+that takes none, `disconnected_at` to all that waits on a connection.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Thread, Timer
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -63,6 +65,23 @@ class Deadline:
     def passed(self) -> bool:
         """Return whether the deadline has passed."""
         return now() >= self.at
+
+
+@contextmanager
+def disconnected_at(deadline: Deadline, line: socket.socket) -> Iterator[None]:
+    """Shut a connection down when a deadline passes, so that nothing waits on it any longer."""
+
+    def disconnect() -> None:
+        with suppress(OSError):  # the other end did already
+            line.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(deadline.left, disconnect)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T], object]) -> _T:

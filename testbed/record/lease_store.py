@@ -20,11 +20,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from itertools import chain
 from pathlib import Path
-from threading import Timer
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from testbed.clock import Deadline, bounded, utc
+from testbed.clock import Deadline, bounded, disconnected_at, utc
 from testbed.commands import installing
 from testbed.errors import LabError, UsageError
 from testbed.files import parse_json
@@ -214,7 +213,9 @@ class PostgresStore:
             # Each statement sees what was there when it began: so the first after the wait for
             # the others sees all that they did, whatever the server's own default is.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            with _disconnected_at(connection.fileno(), deadline), connection:
+            # libpq itself waits for ever for a frozen server
+            line = socket.socket(fileno=os.dup(connection.fileno()))
+            with line, disconnected_at(deadline, line), connection:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('testbed leases'))")
                 for statement in _TABLES:
                     connection.execute(statement)
@@ -228,24 +229,6 @@ class PostgresStore:
                 f"{late if deadline.passed else str(error).strip()}",
                 hint="check that the server is up, and that this user may log in and create tables",
             ) from error
-
-
-@contextmanager
-def _disconnected_at(line: int, deadline: Deadline) -> Iterator[None]:
-    """Shut a connection down at a deadline: libpq itself waits for ever for a frozen server."""
-    with socket.socket(fileno=os.dup(line)) as ours:
-
-        def disconnect() -> None:
-            with suppress(OSError):  # the other end did already
-                ours.shutdown(socket.SHUT_RDWR)
-
-        timer = Timer(deadline.left, disconnect)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
 
 class _QmarkConnection:

@@ -13,14 +13,11 @@ from __future__ import annotations
 import logging
 import select
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from threading import Timer
 
 import paramiko
 
 from testbed.bench.contracts import EXIT_MARK
-from testbed.clock import Deadline
+from testbed.clock import Deadline, disconnected_at
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.resource import Ssh, place
 from testbed.secret import Secret
@@ -47,7 +44,7 @@ def dial(
     line = open_socket(instrument, where, deadline)
     client = paramiko.SSHClient()
     try:
-        with _disconnect_at(deadline, line):
+        with disconnected_at(deadline, line):
             _log_in(client, where, word, line, max(0.001, deadline.left))
     except (OSError, EOFError, paramiko.SSHException) as error:
         client.close()
@@ -96,7 +93,7 @@ class SshTransport(BufferedTransport):
     def _send(self, data: bytes, deadline: Deadline) -> None:
         """Run a line as a command, whose errors are part of its output and whose input is empty."""
         try:
-            with _disconnect_at(deadline, self._line):
+            with disconnected_at(deadline, self._line):
                 command = self._transport.open_session(timeout=max(0.001, deadline.left))
                 command.set_combine_stderr(True)
                 command.exec_command(data.decode().rstrip("\n"))
@@ -114,7 +111,7 @@ class SshTransport(BufferedTransport):
                 return data
         except TimeoutError as error:
             raise self._no_reply() from error
-        with _disconnect_at(deadline, self._line):
+        with disconnected_at(deadline, self._line):
             status = self._command.recv_exit_status()
         if status < 0:
             raise self._failed("a command ended without an exit status", EOFError(), deadline)
@@ -143,23 +140,6 @@ class SshTransport(BufferedTransport):
             return self._no_reply()
         reason = str(error) or "the other side closed the connection"
         return self._lost(f"{what}: {reason}", "check its power and its network")
-
-
-@contextmanager
-def _disconnect_at(deadline: Deadline, line: socket.socket) -> Iterator[None]:
-    """Cut a connection when a deadline passes, so that nothing waits on it any longer."""
-    timer = Timer(deadline.left, _shut_down, [line])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _shut_down(line: socket.socket) -> None:
-    with suppress(OSError):  # it is cut already
-        line.shutdown(socket.SHUT_RDWR)
 
 
 def _login_error(
