@@ -123,6 +123,12 @@ METRICS: dict[str, MetricDefinition] = {
     "smallest_window": _Metric("s", "higher", "the least time that a change could take unnoticed"),
     "power_ratio": _Metric("1", "higher", "power of packet switches over circuit switches"),
     "cost_ratio": _Metric("1", "higher", "cost of packet switches over circuit switches"),
+    "pairs_met": _Metric("1", "higher", "pairs of ranks that were matched, each counted once"),
+    "matched_lost": _Metric("%", "lower", "share lost by the matched pair that lost most"),
+    "others_lost": _Metric(
+        "%", "higher", "share lost on the way between ranks that are not matched"
+    ),
+    "matched_rtt": _Metric("s", "lower", "time until a matched rank answers, median of the pairs"),
     "matchings_routed": _Metric("%", "higher", "share of matchings with a route for every pair"),
     "meshes_routed": _Metric("%", "higher", "share of meshes in which every matching is routed"),
     "route_cells": _Metric("1", "lower", "cells that a route passes, on average"),

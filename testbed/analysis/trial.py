@@ -17,6 +17,7 @@ from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
+from testbed.analysis.reach import reach_values
 from testbed.analysis.steps import (
     Step,
     collective_share,
@@ -288,6 +289,7 @@ def _job_values(
     events, ranks = trial.others, trial.reports.ranks
     values: dict[str, float | str] = dict(bandwidths(trial.samples, clocks, ranks))
     values |= {name: value for name, (value, _) in _readings(events).items()}
+    values |= reach_values(events)
     if (normal := step_time(quiet)) is not None:
         values["step_time"] = normal
     if rates := [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]:

@@ -111,6 +111,19 @@ RANK_KINDS = {
             "could begin and ended it, bytes sent, and whom it waited for: all, send or receive"
         ),
     ),
+    "reach": event_kind(
+        "a rank has asked all others on one matching of circuits, and who has asked it there",
+        **STAMP,
+        generation=_GENERATION,
+        step=integer("the number of the matching, from 0"),
+        begin=number("s", "when it began to ask, on the host's monotonic clock"),
+        end=number("s", "when it waited for answers no longer, on that clock"),
+        peer=integer("the rank that its circuit leads to; null if it has none", nullable=True),
+        asked=integer("how often it asked each of the others"),
+        answered=mapping("by rank, how many answers came", "1"),
+        heard=mapping("by rank, how often that one was heard asking", "1"),
+        rtt=mapping("by rank that answered, the median time until it did", "s"),
+    ),
     "checkpoint": event_kind(
         "a rank's state before a step is on the disk of its host",
         **STAMP,

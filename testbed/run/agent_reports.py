@@ -20,6 +20,7 @@ _KINDS = {
     "step": "step",
     "sample": "sample",
     "operations": "operations",
+    "reach": "reach",
     "circuits": "circuits.asked",
     "checkpoint": "checkpoint",
     "checkpoint-missed": "checkpoint.missed",
@@ -69,7 +70,7 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
             return protocol.RankLeft(rank, said["committed"])
         case "ready":
             return protocol.SpareReady(host)
-        case "step" | "sample" if said["generation"] == job.generation:
+        case "step" | "sample" | "reach" if said["generation"] == job.generation:
             return protocol.StepDone(rank, said["step"])
         case "circuits":
             which = (said["generation"], said["number"], said["circuits"])

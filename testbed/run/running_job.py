@@ -240,7 +240,7 @@ class RunningJob:
                 self.probes[rank] = said
             case "left":
                 process.committed = said["committed"]
-            case "step" | "sample":
+            case "step" | "sample" | "reach":
                 process.committed = said["step"] + 1
                 process.generation = said["generation"]
                 if changes := said.get("changes"):

@@ -21,7 +21,7 @@ from .group import Group
 from .handshake import Address, connect_peers
 from .rank_identity import RankIdentity
 from .rank_schedule import RankSchedule, ScheduleRecord
-from .sockets import Port, discard
+from .sockets import LOOPBACK, Port, discard
 
 RING = 0
 """The number of the circuits of the ring."""
@@ -65,7 +65,12 @@ class CircuitGroup:
         circuits: Sequence[Sequence[CircuitEnds]],
         tour: Sequence[int],
         control: Control,
+        ports: tuple[Port, Port] = (LOOPBACK, LOOPBACK),
+        numbers: Mapping[int, int] | None = None,
     ) -> None:
+        """Take the parts; `numbers` are the TCP ports on which ranks listen on their port 0."""
+        self.ports = ports
+        self.numbers: Mapping[int, int] = numbers or {}
         self.rank, self.ranks = identity.rank, identity.ranks
         self.generation = identity.generation
         self._control = control
@@ -90,7 +95,10 @@ class CircuitGroup:
         Raise Left after closing every connection.
         """
         addresses = {r: ((m["address"], m["port"]), tuple(m["second"])) for r, m in members.items()}
-        group = cls(identity, options["circuits"], options["tour"], control)
+        numbers = {identity.rank: ports.listeners[0].getsockname()[1]}
+        numbers |= {rank: first[1] for rank, (first, _) in addresses.items()}
+        circuits, tour = options["circuits"], options["tour"]
+        group = cls(identity, circuits, tour, control, ports.ports, numbers)
         try:
             for number in (RING, *options["tour"]):
                 group.light(number)
@@ -132,6 +140,10 @@ class CircuitGroup:
     def connections(self) -> PeerConnections:
         """Return the connections over the circuits of the ring, which use both ports."""
         return self.ring.connections
+
+    def peers(self, number: int) -> frozenset[int]:
+        """Return the ranks that this one reaches over the circuits with a number."""
+        return frozenset(self._circuits[number])
 
     def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""

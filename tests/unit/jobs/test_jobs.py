@@ -36,7 +36,13 @@ def job(request):
 
 
 def test_these_tests_cover_every_built_in_job():
-    programs = {"command", "torchrun", "nccl-tests", "collective"}  # have tests of their own
+    programs = {
+        "command",
+        "torchrun",
+        "nccl-tests",
+        "collective",
+        "reach",
+    }  # have tests of their own
     run = {name for name, kind in kinds("jobs").items() if kind.role != "model"} - programs
     assert run == OPTIONS.keys()
 
