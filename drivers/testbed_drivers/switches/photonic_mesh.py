@@ -31,9 +31,10 @@ from testbed.errors import (
 )
 from testbed.fabric.change import Change, after
 from testbed.fabric.device import Capabilities, State
-from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
+from testbed.fabric.mesh import Gate, Mesh, Setting
 from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import TransportDialect
+from testbed_drivers.switches.described_mesh import described_mesh
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
 from testbed_drivers.transports.base import Endpoint
@@ -245,7 +246,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
 
 def _mesh_of(name: str, options: PhotonicMeshOptions) -> Mesh:
     try:
-        return hexagonal(options.width, options.height, options.ingress, options.egress)
+        return described_mesh(options)
     except ValueError as error:
         raise UsageError(f"{name}: {error}", hint="correct its options in the lab file") from error
 

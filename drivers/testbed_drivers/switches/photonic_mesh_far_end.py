@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping
 
 from testbed.bench.sites import SwitchSite
-from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
+from testbed.fabric.mesh import Gate, Path, Setting
+from testbed.fabric.mesh_routes import setting_of
 from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.switches import simulated_switch
+from testbed_drivers.switches.described_mesh import described_mesh
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
@@ -32,18 +34,18 @@ _LIST = re.compile(rf"\s*\[\s*(?:{_PAIR}\s*(?:,\s*{_PAIR}\s*)*,?)?\s*\]\s*")
 
 
 class PhotonicMeshFarEnd(FarEnd):
-    """A simulated photonic mesh; after power-on every cell is in bar."""
+    """A simulated photonic mesh; after power-on every cell that moves is in bar."""
 
     def __init__(self, site: SwitchSite, options: PhotonicMeshOptions | None = None) -> None:
         of_any = {name: simulated_switch.FAULTS[name] for name in _OF_ANY_SWITCH}
         super().__init__({**FAULTS, **of_any}, site)
         options = options or PhotonicMeshOptions()
         self._site = site
-        self._mesh = hexagonal(options.width, options.height, options.ingress, options.egress)
+        self._mesh = described_mesh(options)
         if (most := max(site.ingress | site.egress)) > len(self._mesh.ports):
             raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
-        self._cells: Setting = (Gate.BAR,) * len(self._mesh.cells)
+        self._cells: Setting = setting_of(self._mesh, {})
         self.at_once |= {"meddled": self._change_by_other_client, "restart": self._restart}
         self._set(self._cells)
 
@@ -82,7 +84,9 @@ class PhotonicMeshFarEnd(FarEnd):
         """Return how the cells stand after a command, but for those that are stuck."""
         cells = list(self._cells)
         for cell, gate in gates.items():
-            if cells[cell] is not gate and not self.faults.strikes("cell-stuck", "", cell):
+            if cells[cell] is gate or cell in self._mesh.stuck:
+                continue
+            if not self.faults.strikes("cell-stuck", "", cell):
                 cells[cell] = gate
         return tuple(cells)
 
@@ -108,12 +112,13 @@ class PhotonicMeshFarEnd(FarEnd):
             for ingress, egress in self._mesh.circuits(self._cells).items():
                 if fault.port in (None, ingress, egress):
                     step = self._mesh.path(ingress, self._cells).steps[0]
-                    cells[step.cell] = Gate.CROSS if step.gate is Gate.BAR else Gate.BAR
+                    if step.cell not in self._mesh.stuck:
+                        cells[step.cell] = Gate.CROSS if step.gate is Gate.BAR else Gate.BAR
             self._set(tuple(cells))
 
     def _restart(self, fault: ArmedFault) -> None:
         with self.lock:
-            self._set((Gate.BAR,) * len(self._cells))
+            self._set(setting_of(self._mesh, {}))
         self.hang_up()
 
 

@@ -26,6 +26,10 @@ class PhotonicMeshOptions(Timeouts):
     """External ports that light enters: the switch's ports 1, 2, …; by default spread evenly."""
     egress: tuple[int, ...] = ()
     """External ports that light leaves; they follow in number."""
+    stuck_bar: tuple[int, ...] = ()
+    """Cells that are known to stay in bar, whatever they are told: circuits are routed around."""
+    stuck_cross: tuple[int, ...] = ()
+    """Cells that are known to stay in cross."""
     settle: Seconds = 0.01
     """After the answer; what the box's software takes before it is no settling."""
     settle_max: Seconds = 2.0
