@@ -1,0 +1,101 @@
+"""A photonic mesh as the switch of a live twin: each matching joins those it should, and no others.
+
+Light follows from the cells of the far end, which the driver routes circuits through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commandline import CommandLine
+
+ALL_REDUCES = """
+experiment: collective
+question: Are sums right whose rounds ask a photonic mesh for one matching after the other?
+lab: mesh-quad
+needs: {hosts: 4, fabric: circuit}
+jobs:
+  main:
+    kind: collective
+    ranks: 4
+    circuits: re-point
+    iterations: 1
+    warmup: 0
+    algorithms: [rhd, direct, stragglar]
+    sizes: [64 KiB]
+trials: 1
+"""
+
+
+def reports(run: Path) -> list[dict]:
+    events = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
+    return [event["data"] for event in events if event["kind"] == "reach"]
+
+
+def test_every_matching_of_four_hosts_joins_exactly_its_pairs(testbed: CommandLine) -> None:
+    done = testbed.run("pipswitch", "--repeat", "1")
+    assert done.code == 0, done.err
+    found = done.json()
+    assert (found["outcome"], found["cleanup"], found["label"]) == ("passed", "verified", "twin")
+    met = defaultdict(set)
+    for report in reports(testbed.results / "latest"):
+        met[report["step"]].add(frozenset((report["rank"], report["peer"])))
+        assert report["answered"] == report["heard"]
+        others = {int(r): n for r, n in report["answered"].items() if int(r) != report["peer"]}
+        assert (report["answered"][str(report["peer"])], set(others.values())) == (100, {0})
+    assert [len(pairs) for pairs in met.values()] == [2, 2, 2]
+    assert len(set.union(*met.values())) == 6
+    notes = (testbed.results / "latest" / "events.jsonl").read_text()
+    assert "cells that each circuit passes: " in notes
+
+
+def test_sums_over_matchings_that_the_rounds_of_a_schedule_ask_for_are_right(
+    testbed: CommandLine,
+) -> None:
+    summary, run = testbed.run_text(ALL_REDUCES, "mesh-quad")
+    assert summary["cleanup"] == "verified"
+    events = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
+    samples = [event["data"] for event in events if event["kind"] == "sample"]
+    assert {sample["algorithm"] for sample in samples} >= {"rhd_repointed", "stragglar_repointed"}
+    assert all(sample["verified"] for sample in samples)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("hosts", "edge"), [(8, 16), (16, 32)])
+def test_every_matching_of_more_hosts_joins_exactly_its_pairs(
+    testbed: CommandLine, hosts: int, edge: int
+) -> None:
+    path = testbed.results.with_name("lab.yaml")
+    path.write_text(lab(hosts, edge))
+    where = ["--lab", str(path), "--repeat", "1", "-S", f"jobs.main.ranks={hosts}"]
+    pairs = hosts * (hosts - 1) // 2
+    wanted = ["-S", f"needs.hosts={hosts}", "-S", f"checks.pairs_met.equals={pairs}"]
+    done = testbed.run("pipswitch", *where, *wanted, limit=600)
+    print(f"{hosts} hosts: {done.json()['metrics']}")
+    assert done.code == 0, done.err
+
+
+def lab(hosts: int, edge: int) -> str:
+    """Return a lab of so many hosts of two ports on a mesh of as many rows as inputs."""
+    ports = 2 * hosts
+    rows = [f"lab: mesh-{hosts}", "hosts:"]
+    for host in range(hosts):
+        rows += [f"  h{host}:", f"    ssh: h{host}", "    ports:"]
+        for port in range(2):
+            number = 2 * host + port + 1
+            rows.append(
+                f"      p{port}: {{interface: eth{port + 1}, address: 10.0.0.{number}/24, "
+                f"tx: mesh.{number}, rx: mesh.{number + ports}}}"
+            )
+    rows += [
+        "switches:",
+        '  mesh: {driver: photonic-mesh, resource: "TCPIP::192.0.2.10::5025::SOCKET", '
+        f"identity: TB-0003, ports: [1-{2 * ports}], width: {edge}, height: {edge}}}",
+        "fence: [network, process]",
+        "twin: {settle: 10 ms, loss_of_signal: 2 ms, link_up: 10 ms, rate: 100 Mbit/s}",
+    ]
+    return "\n".join(rows) + "\n"
