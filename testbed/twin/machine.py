@@ -101,6 +101,12 @@ def _make_devices(root: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a process that runs inside this twin."""
+    """Return the environment of a process that runs inside this twin.
+
+    Caches stay where the user's are: a home that is new each time would have matplotlib look at
+    every font of the machine again for each report.
+    """
+    home = os.environ.get("HOME", "")
+    caches = {"XDG_CACHE_HOME": f"{home}/.cache"} if home else {}
     inside = {"HOME": str(HOME), "SSL_CERT_FILE": str(CERTIFICATES / "cert.pem")}
-    return {**os.environ, **inside}
+    return {**caches, **os.environ, **inside}
