@@ -85,12 +85,21 @@ def recovery_of_two_hosts(policy=Splice, rotate=Rotate):
     return recovery_beside_rotation(policy, rotate, ("kill a 1", "kill a 2"))
 
 
+def recovery_of_two_hosts_alone(policy=Splice, rotate=Rotate):
+    """Return the last scene without the controller beside it: as deep, with few of its orders."""
+    a, spare = spliced("a", A, policy)
+    faults = frozenset({"kill a 1", "kill a 2"})
+    return Model({"a": a}, {"a": spare}, due_rings, faults, unordered=frozenset("a"))
+
+
 SCENES = {
     "recovery beside rotation": recovery_beside_rotation,
     "two recoveries": two_recoveries,
     "two rotations": two_rotations,
     "recovery of two hosts": recovery_of_two_hosts,
 }
+ALONE = {"recovery of two hosts alone": recovery_of_two_hosts_alone}
+"""Where bugs are looked for that take many events to show; beside a rotation, in the soak."""
 
 
 def explored(model, depth=DEPTH):
@@ -173,10 +182,12 @@ UNLIT = "unsafe: a forms a generation without its circuits"
 
 BUGS = {
     "takes Superseded for verified links": (
-        hears(instead_of(protocol.Superseded, of_any_command)), "recovery of two hosts", UNLIT, 14,
+        hears(instead_of(protocol.Superseded, of_any_command)),
+        "recovery of two hosts alone", UNLIT, 14,
     ),
     "takes links of an earlier command for those of the last": (
-        hears(instead_of(protocol.LinksGood, of_any_command)), "recovery of two hosts", UNLIT, 14,
+        hears(instead_of(protocol.LinksGood, of_any_command)),
+        "recovery of two hosts alone", UNLIT, 14,
     ),
     "ignores that a rank ended during a recovery": (
         hears(instead_of(
@@ -231,6 +242,14 @@ BUGS = {
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_gives_a_shortest_counterexample(bug):
     policy, scene, wrong, within = BUGS[bug]
-    found = explored(SCENES[scene](policy), within)
+    found = explored((SCENES | ALONE)[scene](policy), within)
     assert found.wrong.startswith(wrong), found
     assert 4 <= len(found.trace) <= within
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("bug", [bug for bug, (_, scene, *_) in BUGS.items() if scene in ALONE])
+def test_a_bug_that_shows_late_is_found_beside_a_rotation(bug):
+    policy, _, wrong, within = BUGS[bug]
+    found = explored(recovery_of_two_hosts(policy), within)
+    assert found.wrong.startswith(wrong), found

@@ -194,26 +194,30 @@ def test_a_plan_with_more_trials_begins_with_the_same_trials():
     assert many.trials[: len(few.trials)] == few.trials
 
 
-def test_the_order_of_variants_within_a_block_is_random():
-    plan = make_plan(shipped("lumion"), RACK, seed=1, repeat=400)
-    first = Counter(trial.arm for trial in plan.trials[::2])
-    assert 160 <= first["splice-warm"] <= 240  # 4 standard deviations around one half
+@pytest.fixture(scope="module")
+def thousand():
+    """Return the trials of a plan with a thousand of each variant."""
+    return make_plan(shipped("lumion"), RACK, seed=1, repeat=1000).trials
 
 
-def test_victims_are_drawn_uniformly_from_ranks_in_every_variant():
-    trials = make_plan(shipped("lumion"), RACK, seed=1, repeat=1000).trials
-    drawn = Counter((trial.arm, trial.fault.rank) for trial in trials)
+def test_the_order_of_variants_within_a_block_is_random(thousand):
+    first = Counter(trial.arm for trial in thousand[::2])
+    assert 437 <= first["splice-warm"] <= 563  # 4 standard deviations around one half
+
+
+def test_victims_are_drawn_uniformly_from_ranks_in_every_variant(thousand):
+    drawn = Counter((trial.arm, trial.fault.rank) for trial in thousand)
     assert drawn.keys() == {(a, r) for a in ("splice-warm", "splice-cold") for r in range(4)}
     # Chi-squared with 7 degrees of freedom: above 24.3 in one seed out of a thousand.
     assert sum((count - 250) ** 2 / 250 for count in drawn.values()) < 24.3
 
 
-def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step():
-    phases = [t.fault.phase for t in make_plan(shipped("lumion"), RACK, seed=1, repeat=500).trials]
+def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step(thousand):
+    phases = [trial.fault.phase for trial in thousand]
     assert all(0 <= phase < 1 for phase in phases)
     tenths = Counter(int(phase * 10) for phase in phases)
     # Chi-squared with 9 degrees of freedom: above 27.9 in one seed out of a thousand.
-    assert sum((tenths[n] - 100) ** 2 / 100 for n in range(10)) < 27.9
+    assert sum((tenths[n] - 200) ** 2 / 200 for n in range(10)) < 27.9
 
 
 def test_the_victim_of_a_fault_is_the_named_rank_or_host(desk):

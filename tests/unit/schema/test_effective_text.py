@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.schema import effective_text, lab_source, load_lab
@@ -23,9 +23,14 @@ values = st.recursive(
 )
 
 
-@given(st.dictionaries(keys, values, min_size=1))
-def test_any_data_written_as_yaml_reads_back(data):
-    assert parse("file", written(data))[0] == data
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.soak)])
+def test_any_data_written_as_yaml_reads_back(count):
+    @settings(max_examples=count)
+    @given(st.dictionaries(keys, values, min_size=1))
+    def reads_back(data):
+        assert parse("file", written(data))[0] == data
+
+    reads_back()
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("configs/*.yaml")), ids=lambda file: file.stem)
