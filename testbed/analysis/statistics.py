@@ -78,6 +78,8 @@ def share_at_least(successes: int, trials: int, confidence: float = 0.95) -> flo
     """
     if successes == 0:
         return 0.0
+    if successes == trials:  # x to the n is the distribution then
+        return float((1 - confidence) ** (1 / trials))
     from scipy.special import betaincinv  # a quarter of a second that few commands need
 
     return float(betaincinv(successes, trials - successes + 1, 1 - confidence))
