@@ -7,8 +7,9 @@ percent (`%`: 98.2 is 98.2 %), or a plain number (`1`). A metric whose unit is e
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from testbed.collectives.algorithms import ALL_REDUCES, COMPARED, LIBRARIES, REFERENCE
 from testbed.units import FREQUENCY, LOSS, POWER, RATE, SHARE, SIZE, TIME, Dimension
@@ -116,6 +117,10 @@ METRICS: dict[str, MetricDefinition] = {
         "1", "neither", "step_gain over communication_share times collective_gain"
     ),
     "iteration_time": _Metric("s", "lower", "an iteration of training on rails"),
+    "change_time": _Metric(
+        "s", "lower", "a change of circuits of a rail, from the last request on"
+    ),
+    "control_time": _Metric("s", "lower", "what of it is neither the switch's nor the link's"),
     "stall": _Metric("s", "lower", "what of an iteration is there because circuits take time"),
     "stall_formula": _Metric("s", "lower", "the same by the closed formula, from the windows"),
     "slowdown": _Metric("1", "lower", "iteration over one whose circuits take no time"),
@@ -177,6 +182,18 @@ PREDICTED = {
     "first_step": "step",
 }
 """Values that the prediction names, and the term of it that is about each."""
+
+_PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}
+_V = TypeVar("_V", float, float | str)
+
+
+def in_percent(values: Mapping[str, _V]) -> dict[str, _V]:
+    """Return values in the units of their metrics; the log, as what computes them, has shares."""
+    return {
+        name: value * 100 if not isinstance(value, str) and name in _PERCENTAGES else value
+        for name, value in values.items()
+    }
+
 
 _BY_SIZE = {
     "time": _Metric("s", "lower", "time of one collective of this size"),

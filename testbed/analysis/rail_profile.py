@@ -21,14 +21,21 @@ Steps = Mapping[int, Mapping[int, Event]]
 """The samples of each step by rank."""
 
 
-def rail_profile(events: Iterable[Event], source: str, trial: int | None = None) -> Profile:
+def rail_profile(
+    events: Iterable[Event],
+    source: str,
+    trial: int | None = None,
+    clocks: Clocks | None = None,
+) -> Profile:
     """Return the profile of one trial, the first without a number, of a job of groups.
 
     An iteration is one collective along each dimension. Raise NoProfile for a log that has no
     whole iteration of timed collectives in groups. What ranks wait for at a barrier before a
-    collective counts as compute.
+    collective counts as compute, but on rails as waiting for its circuits. `clocks` are those of
+    the hosts, where the events are only samples.
     """
-    clocks, steps = Clocks(), defaultdict[int, dict[int, Event]](dict)
+    steps = defaultdict[int, dict[int, Event]](dict)
+    clocks = clocks or Clocks()
     for event in events:
         if event.kind in ("host.ready", "clock.offset"):
             clocks.add(event)
@@ -108,11 +115,13 @@ def _rank_iteration(
     for event in samples:
         said = event.data
         ranks = tuple(said["members"])
-        begin = max(at, _time(event, said["begin"], clocks))
-        at = max(begin, _time(event, said["end"], clocks))
+        came, lit = (said.get(name, said["begin"]) for name in ("reached", "lit"))
+        begin = max(at, _time(event, came, clocks))
+        lit = max(begin, _time(event, lit, clocks))
+        at = max(lit, _time(event, said["end"], clocks))
         name = names[said["dimension"], ranks]
         size = said["bytes"] or 0
-        operations.append(Operation(name, said["step"], ranks, begin, begin, at, size))
+        operations.append(Operation(name, said["step"], ranks, begin, lit, at, size))
     return RankIteration(before, at, tuple(operations))
 
 

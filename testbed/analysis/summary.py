@@ -16,6 +16,7 @@ from testbed.analysis.destroyed_receivers import destroyed_receivers
 from testbed.analysis.machine_load import busy_in_words
 from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
+from testbed.analysis.rail_prediction import with_replays
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.side_by_side import analyse_jobs
@@ -125,7 +126,8 @@ def summarise(
         if event.kind in _OF_RUNS:
             of_run.append(event)
     each = sorted(_analysed(events, clocks), key=attrgetter("number"))
-    trials = with_crossings(experiment.arms(), each)
+    arms = experiment.arms()
+    trials = with_replays(arms, with_crossings(arms, each), settings_of(of_run))
     return _of_trials(run, experiment, of_run, trials)
 
 

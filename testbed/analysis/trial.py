@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed.analysis.bandwidth import bandwidths
 from testbed.analysis.causes import DECISION
@@ -16,7 +16,8 @@ from testbed.analysis.collective_choice import choice_values
 from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
-from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
+from testbed.analysis.metric_definitions import PREDICTED, MetricDefinition, in_percent
+from testbed.analysis.rail_times import profile_of, rail_values
 from testbed.analysis.reach import reach_values
 from testbed.analysis.steps import (
     Step,
@@ -29,6 +30,7 @@ from testbed.analysis.steps import (
 )
 from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
+from testbed.rails.profile import Profile as RailProfile
 
 _SPANS = {
     "recovery_time": ("t0", "t10"),
@@ -82,6 +84,9 @@ class TrialResult:
     step_ends: Mapping[float, int] = field(default_factory=dict)
     """When the steps ended that figures show, in order, in the log's seconds; of each, how many it
     is since the one before it, where not all are in the record."""
+
+    rail_profile: RailProfile | None = None
+    """What its ranks computed and communicated, where circuits of rails were changed."""
 
     controller: str = ""
     """The kind of the controller that decided first; empty where none did."""
@@ -145,8 +150,8 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         valid=end is not None and end.data["valid"],
         response=_response(marks, end) if marks else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
-        values=_in_percent(values),
-        predicted=_in_percent(predicted),
+        values=in_percent(values),
+        predicted=in_percent(predicted),
         marks=marks,
         lost_steps=lost,
         receipt=_receipt(events, finder),
@@ -156,6 +161,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
         step_ends=_ends([step for step in steps if marks or not step.work]),
+        rail_profile=profile_of(number, trial.samples, clocks) if "change_time" in values else None,
     )
 
 
@@ -178,18 +184,6 @@ def _end(events: Sequence[Event], job: str) -> Event | None:
 def _kind(event: Event) -> str:
     """Return the kind of the controller that an event names: "splice of main" is one of many."""
     return event.origin.controller.partition(" of ")[0]
-
-
-_PERCENTAGES = {name for name, metric in METRICS.items() if metric.unit == "%"}
-_V = TypeVar("_V", float, float | str)
-
-
-def _in_percent(values: Mapping[str, _V]) -> dict[str, _V]:
-    """Return values in the units of their metrics; the log, as what computes them, has shares."""
-    return {
-        name: value * 100 if not isinstance(value, str) and name in _PERCENTAGES else value
-        for name, value in values.items()
-    }
 
 
 def _readings(events: Sequence[Event]) -> dict[str, tuple[float, MetricDefinition]]:
@@ -306,6 +300,7 @@ def _job_values(
     digest = end_digest(events)
     if digest and ranks:  # a program has no state that we could know
         values["digest"] = digest
+    values |= rail_values(trial.samples, events)
     for event in events:
         values |= event.data if event.kind == "model" else {}
     return values

@@ -120,6 +120,23 @@ class OwnedCircuits:
             self._owned = {**self._owned, change.owner: circuits}
             self._had[change.owner] = self._ends(circuits)
 
+    def give(self, circuits: Matching, owner: str, deadline: Deadline) -> None:
+        """Let an owner have circuits of other owners; nothing moves.
+
+        Blocks while a change of one of them is under way. Raise BusyError when that takes too long,
+        and for a circuit that is not there.
+        """
+        with self._ended:
+
+            def busy() -> set[str]:
+                of = {self.owner_of(circuit) for circuit in circuits}
+                return {*of, owner} & self._under_way.keys()
+
+            if not self._ended.wait_for(lambda: not busy(), deadline.left):
+                raise BusyError(f"circuits of {min(busy())} still change")
+            left = {name: own - circuits for name, own in self._owned.items()}
+            self._owned = {**left, owner: left.get(owner, frozenset()) | circuits}
+
     @contextmanager
     def everything(self, deadline: Deadline) -> Iterator[None]:
         """Hold all ports: no change is under way meanwhile.

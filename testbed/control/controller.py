@@ -67,7 +67,8 @@ class JobView:
 
     `step` is the last one that every rank has finished, -1 before the first; `requests` are all
     circuits that its ranks may ask for, by number; `collective` is there where it is chosen;
-    `spares` are hosts that could replace one.
+    `spares` are hosts that could replace one; `groups` are the ranks of each group that is joined
+    by rails.
     """
 
     hosts: tuple[str, ...]
@@ -77,6 +78,7 @@ class JobView:
     requests: tuple[Matching, ...] = ()
     collective: ChosenCollective | None = None
     spares: tuple[str, ...] = ()
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

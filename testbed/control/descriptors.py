@@ -8,6 +8,9 @@ from typing import Annotated, Literal
 from testbed.plugins import PHASES, Kind, Phase, RecoveryProperties
 from testbed.units import TIME, Seconds
 
+LONGEST_WAIT = 60.0
+"""Seconds that ranks wait for the circuits of a stage at most (onhost/communication/rails.py)."""
+
 SHORTEST_SLOT = 1e-3
 """Seconds; no switch changes its circuits sooner."""
 
@@ -154,6 +157,34 @@ CIRCUIT_REQUESTS = Kind(
     "testbed.control.circuit_requests:circuit_requests",
     acts_on=("circuits",),
     lives_with="job",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RailsOptions:
+    """When the circuits of a stage on a rail are requested, and how long ranks wait for them."""
+
+    mode: Literal["on-demand", "provisioned", "learned"] = "on-demand"
+    """As ranks reach a stage; as they leave the one before; or in between, as was quicker."""
+    limit: Seconds = 10.0
+    """How long ranks wait for their circuits until the trial fails, as in Opus."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no switch could keep, or that ranks would not wait for."""
+        if not 0 < self.limit <= LONGEST_WAIT:
+            raise ValueError(
+                f"limit must be above 0 and at most {TIME.format(LONGEST_WAIT)}, "
+                f"not {TIME.format(self.limit)}"
+            )
+
+
+RAILS = Kind(
+    "the circuits of each rail follow the stages that its ranks say they reach and leave",
+    "testbed.control.rails:Rails",
+    options=RailsOptions,
+    acts_on=("circuits",),
+    lives_with="job",
+    handlers="testbed.run.rail_commands:handlers",
 )
 
 COLLECTIVE_CHOICE = Kind(

@@ -12,8 +12,11 @@ from testbed.control.reports import CheckpointMissed as CheckpointMissed
 from testbed.control.reports import CheckpointsFound as CheckpointsFound
 from testbed.control.reports import CheckpointWritten as CheckpointWritten
 from testbed.control.reports import CircuitsAsked as CircuitsAsked
+from testbed.control.reports import GroupJoined as GroupJoined
 from testbed.control.reports import HeartbeatMissed as HeartbeatMissed
 from testbed.control.reports import RankEnded as RankEnded
+from testbed.control.reports import StageLeft as StageLeft
+from testbed.control.reports import StageReached as StageReached
 from testbed.control.reports import StepTimed as StepTimed
 from testbed.control.reports import ValuesCorrupt as ValuesCorrupt
 from testbed.fabric.circuits import Circuit, Matching
@@ -118,10 +121,11 @@ class CommandFailed:
 
 
 _Reported = CarrierLost | RankEnded | HeartbeatMissed | ValuesCorrupt | AgentLost | CircuitsAsked
+_OnRails = GroupJoined | StageReached | StageLeft
 _Written = CheckpointWritten | CheckpointMissed | CheckpointsFound
 _Probed = HostAnswered | HostSilent | HostOff
 _Repaired = Fenced | FenceFailed | LinksGood | RankLeft | SpareReady | Superseded | CommandFailed
-Observation = _Reported | _Written | _Probed | _Repaired | StepDone | StepTimed
+Observation = _Reported | _OnRails | _Written | _Probed | _Repaired | StepDone | StepTimed
 
 # --- commands ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ must go (`testbed.rails.rail`), and its ranks are told. Rails do not wait for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.control import protocol
@@ -16,6 +16,7 @@ from testbed.control.controller import (
     Command,
     CommandJob,
     Fail,
+    JobObserved,
     JobView,
     MembershipChanged,
     Observation,
@@ -25,7 +26,9 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
-from testbed.fabric.circuits import HostPort, Matching
+from testbed.control.descriptors import RailsOptions
+from testbed.fabric.circuits import Matching
+from testbed.fabric.links import Link
 from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
 from testbed.rails.requests import Mode, Outcome, RailRequests, Requests
 from testbed.rails.stage import Stage
@@ -33,38 +36,8 @@ from testbed.rails.stage import Stage
 ATTEMPTS = 3
 """How often a change is commanded before the controller fails."""
 
-LIMIT = 10.0
-"""Seconds that a rank waits for its circuits at most, as in Opus (arXiv 2602.12521)."""
 
-
-# --- what ranks say, and what comes of commands ------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GroupJoined(OwnObservation):
-    """A rank of a job is ready to take part in a group."""
-
-    job: str
-    rank: int
-    group: str
-
-
-@dataclass(frozen=True, slots=True)
-class StageLeft(OwnObservation):
-    """A rank has ended its traffic in a stage; `following` is the next, where it knows one."""
-
-    job: str
-    rank: int
-    following: Stage | None
-
-
-@dataclass(frozen=True, slots=True)
-class StageReached(OwnObservation):
-    """A rank has come to a stage, and waits where its circuits are not lit."""
-
-    job: str
-    rank: int
-    stage: Stage
+# --- commands, and what comes of them ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +69,19 @@ class MoveRail(OwnCommand):
     move: Move
 
 
+@dataclass(frozen=True, slots=True)
+class RecordAnswer(OwnCommand):
+    """Record that the ranks of a stage are told that its circuits are lit.
+
+    `seconds` is how long after the last request that it needed, 0 where nothing had to change.
+    """
+
+    rail: str
+    stage: Stage
+    changed: bool
+    seconds: float
+
+
 # --- the controller ------------------------------------------------------------------------------
 
 
@@ -108,6 +94,8 @@ class State:
     rails: Mapping[str, Requests]
     groups: Mapping[str, str]
     """The rail of each group."""
+    generation: int
+    """That of the ranks, which are told of no other's circuits."""
     waiting: Mapping[Stage, float] = field(default_factory=dict)
     """Since when a rank waits for a stage that is not answered."""
     moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
@@ -125,27 +113,38 @@ class Rails:
     whose ranks are all on one rail are joined by circuits; all others need none.
     """
 
-    def __init__(
-        self, job: str, groups: Mapping[str, Sequence[int]], mode: Mode, limit: float = LIMIT
-    ) -> None:
+    def __init__(self, options: RailsOptions, job: str) -> None:
         self._job = job
-        self._groups = {name: tuple(ranks) for name, ranks in groups.items()}
-        self._mode = mode
-        self._limit = limit
+        self._mode: Mode = options.mode
+        self._limit = options.limit
         self.scopes = (Scope("circuits", job),)
 
     def begin(self, view: View) -> State:
         """Return the state before any rank has joined; ValueError for groups of other ranks."""
-        job = view.jobs[self._job]
-        return self._begun(job.hosts, job.ports, view.circuits)
+        return self._begun(view.jobs[self._job], view.circuits)
 
-    def _begun(
-        self, hosts: Sequence[str], ports: tuple[tuple[HostPort, ...], ...], lit: Matching
-    ) -> State:
+    def circuits(self, view: View) -> tuple[Matching, ...]:
+        """Return the circuits of each group; raise ValueError where there can be none.
+
+        So it is where ranks have too few ports, and for a group of several hosts and rails.
+        """
+        job, state = view.jobs[self._job], self.begin(view)
+        if not state.groups:
+            raise ValueError("its ranks are in no group that is on one rail")
+        for name, ranks in job.groups.items():
+            if name not in state.groups and len({job.hosts[rank] for rank in ranks}) > 1:
+                raise ValueError(f"the ranks of group {name} are on several rails")
+        return tuple(
+            state.rules[rail].rail.circuits(Stage(name, 0, job.groups[name]))
+            for name, rail in state.groups.items()
+        )
+
+    def _begun(self, job: JobView, lit: Matching) -> State:
+        hosts = job.hosts
         local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
         on: dict[str, dict[str, tuple[int, ...]]] = {}
         rail_of = {}
-        for name, ranks in self._groups.items():
+        for name, ranks in job.groups.items():
             if missing := sorted({*ranks} - {*range(len(hosts))}):
                 raise ValueError(f"group {name} has rank {missing[0]}, which the job has not")
             rails = {local[rank] for rank in ranks}
@@ -154,12 +153,12 @@ class Rails:
                 on.setdefault(rail_of[name], {})[name] = ranks
         rules, states = {}, {}
         for rail, groups in on.items():
-            own = tuple(at if f"rail{local[n]}" == rail else () for n, at in enumerate(ports))
+            own = tuple(at if f"rail{local[n]}" == rail else () for n, at in enumerate(job.ports))
             known = {port for at in own for port in at}
             rules[rail] = RailRequests(Rail(own, groups), self._mode)
             here = frozenset(circuit for circuit in lit if known.issuperset(circuit.ends))
             states[rail] = Requests(RailState(lit=here))
-        return State(rules, states, rail_of)
+        return State(rules, states, rail_of, job.generation)
 
     def wake_at(self, state: State) -> float | None:
         """Return when a stage that is held back is due, or a rank has waited for too long."""
@@ -181,16 +180,14 @@ class Rails:
 
     def _stepped(self, state: State, now: float, observation: Observation) -> Step:
         match observation:
-            case GroupJoined(job, rank, group) if job == self._job:
-                return self._joined(state, rank, group), ()
-            case StageLeft(job, rank, following) if job == self._job:
-                return self._left(state, now, rank, following)
-            case StageReached(job, rank, stage) if job == self._job:
-                return self._reached(state, now, rank, stage)
+            case JobObserved(job, what) if job == self._job:
+                return self._heard(state, now, what)
             case RailMoved(rail, number) if (rail, number) in state.moves:
-                outcome = state.rules[rail].moved(state.rails[rail], now, number)
+                own = state.rails[rail]
+                outcome = state.rules[rail].moved(own, now, number)
                 moves = {key: move for key, move in state.moves.items() if key != (rail, number)}
-                return self._done(replace(state, moves=moves), now, rail, outcome)
+                took = now - own.begun[number]
+                return self._done(replace(state, moves=moves), now, rail, outcome, took)
             case RailRefused(rail, number, reason) if (rail, number) in state.moves:
                 return _refused(state, rail, number, reason)
             case MembershipChanged(job, view) if job == self._job:
@@ -199,11 +196,21 @@ class Rails:
                 return self._woken(state, now)
         return state, ()
 
+    def _heard(self, state: State, now: float, what: protocol.Observation) -> Step:
+        match what:
+            case protocol.GroupJoined(rank, group):
+                return self._joined(state, rank, group)
+            case protocol.StageLeft(rank, following):
+                return self._left(state, now, rank, following)
+            case protocol.StageReached(rank, stage):
+                return self._reached(state, now, rank, stage)
+        return state, ()
+
     def _replaced(self, state: State, view: JobView) -> State:
         """Begin anew with other ranks, which join anew; changes under way will have been made."""
         lit = {circuit for own in state.rails.values() for circuit in own.rail.lit}
         lit |= {circuit for move in state.moves.values() for circuit in move.add}
-        begun = self._begun(view.hosts, view.ports, frozenset(lit))
+        begun = self._begun(view, frozenset(lit))
         rails = {
             name: replace(own, rail=replace(own.rail, commanded=before.rail.commanded))
             for name, own in begun.rails.items()
@@ -211,13 +218,18 @@ class Rails:
         }
         return replace(begun, rails={**begun.rails, **rails})
 
-    def _joined(self, state: State, rank: int, group: str) -> State:
+    def _joined(self, state: State, rank: int, group: str) -> Step:
         rail = state.groups.get(group)
         if rail is None:
-            return state  # it needs no circuits
+            return state, ()  # it needs no circuits
         own = state.rails[rail]
-        joined, _ = state.rules[rail].rail.join(own.rail, rank, group)
-        return replace(state, rails={**state.rails, rail: replace(own, rail=joined)})
+        joined, is_whole = state.rules[rail].rail.join(own.rail, rank, group)
+        state = replace(state, rails={**state.rails, rail: replace(own, rail=joined)})
+        if not is_whole:
+            return state, ()
+        message = {"do": "group-whole", "generation": state.generation, "group": group}
+        ranks = tuple(sorted(joined.joined[group]))
+        return state, (CommandJob(self._job, protocol.Tell(ranks, message)),)
 
     def _left(self, state: State, now: float, rank: int, following: Stage | None) -> Step:
         """Have a rank leave what it uses; a rank that uses nothing has left it already."""
@@ -233,7 +245,7 @@ class Rails:
     def _reached(self, state: State, now: float, rank: int, stage: Stage) -> Step:
         rail = state.groups.get(stage.group)
         if rail is None:
-            return state, (self._told(stage, (rank,)),)
+            return state, (self._told(state, stage, (rank,), []),)
         own = state.rails[rail].rail
         if own.using.get(rank) != stage or any(m.stage == stage for m in own.moves.values()):
             since = {**state.waiting, stage: state.waiting.get(stage, now)}
@@ -260,25 +272,36 @@ class Rails:
         late = " and ".join(map(str, state.rules[rail].rail.late(own.rail, stage)))
         return f"{took}, and rank {late} has not asked for them or not left the stage before"
 
-    def _done(self, state: State, now: float, rail: str, outcome: Outcome) -> Step:
-        """Return the state after something happened on a rail, and commands for its effects."""
+    def _done(
+        self, state: State, now: float, rail: str, outcome: Outcome, took: float = 0.0
+    ) -> Step:
+        """Return the state after something happened on a rail, and commands for its effects.
+
+        `took` is how long the change took that was made, if any.
+        """
         own, effects = outcome
         state = replace(state, rails={**state.rails, rail: own})
         commands: list[Command] = []
         for effect in effects:
-            state, command = self._commanded(state, rail, effect)
-            commands.append(command)
+            state, more = self._commanded(state, rail, effect, took)
+            commands += more
         return state, tuple(commands)
 
-    def _commanded(self, state: State, rail: str, effect: Effect) -> tuple[State, Command]:
+    def _commanded(self, state: State, rail: str, effect: Effect, took: float) -> Step:
         if isinstance(effect, Move):
             moves = {**state.moves, (rail, effect.number): effect}
-            return replace(state, moves=moves), MoveRail(rail, effect)
+            return replace(state, moves=moves), (MoveRail(rail, effect),)
         waiting = {stage: at for stage, at in state.waiting.items() if stage != effect.stage}
-        return replace(state, waiting=waiting), self._told(effect.stage, effect.stage.ranks)
+        stage, links = effect.stage, state.rules[rail].rail.links(effect.stage)
+        record = RecordAnswer(rail, stage, effect.changed, took if effect.changed else 0.0)
+        told = self._told(state, stage, stage.ranks, links)
+        return replace(state, waiting=waiting), (told, record)
 
-    def _told(self, stage: Stage, ranks: tuple[int, ...]) -> CommandJob:
-        message = {"do": "lit", "group": stage.group, "number": stage.number}
+    def _told(
+        self, state: State, stage: Stage, ranks: tuple[int, ...], links: list[Link]
+    ) -> CommandJob:
+        which = {"generation": state.generation, "group": stage.group, "ranks": stage.ranks}
+        message = {"do": "stage-lit", **which, "number": stage.number, "links": links}
         return CommandJob(self._job, protocol.Tell(ranks, message))
 
 

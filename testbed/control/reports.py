@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from testbed.analysis.clocks import Instant
 from testbed.fabric.circuits import HostPort
+from testbed.rails.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,30 @@ class CircuitsAsked:
     def key(self) -> tuple[int, int]:
         """Return what the same request of all its ranks has in common."""
         return self.generation, self.number
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJoined:
+    """A rank is ready to take part in a group whose ranks are on one rail."""
+
+    rank: int
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageReached:
+    """A rank has come to a stage, and waits where its circuits are not lit."""
+
+    rank: int
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class StageLeft:
+    """A rank has ended its traffic in a stage; `following` is the next, where it knows one."""
+
+    rank: int
+    following: Stage | None
 
 
 @dataclass(frozen=True, slots=True)

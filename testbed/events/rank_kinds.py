@@ -14,6 +14,7 @@ _DELAYED = number("s", "how late the rank was made to come", optional=True)
 _PACED = number("s", "how long it waited to have computed as long as stated", optional=True)
 _OVERRUN = number("s", "how much longer than stated it computed", optional=True)
 _WAITS = mapping("how long the rank waited for each neighbour", "s", optional=True)
+_STAGE = items("its group, its number there, its ranks, and its place in an iteration")
 
 RANK_KINDS = {
     "rank.ready": event_kind(
@@ -23,6 +24,7 @@ RANK_KINDS = {
         port=integer("the TCP port there"),
         second=items("address and TCP port on its other fabric port", optional=True),
         local=items("address and TCP port for ranks of its own host", optional=True),
+        own=items("on rails, address and TCP port on each of its ports", optional=True),
         state_bytes=integer("the size of its state", "B"),
     ),
     "rank.left": event_kind(
@@ -86,6 +88,8 @@ RANK_KINDS = {
         algorithm=text("what ran it, where there are several", optional=True),
         dimension=text("in a mesh, the dimension along which the groups run", optional=True),
         members=items("in a mesh, the ranks of this rank's group", optional=True),
+        reached=number("s", "on rails, when it came to the collective", optional=True),
+        lit=number("s", "on rails, when it knew that it has its circuits", optional=True),
         begin=_BEGIN,
         end=_END,
         verified=_VERIFIED,
@@ -185,6 +189,32 @@ RANK_KINDS = {
         number=integer("which request of the generation"),
         circuits=integer("which of the job's matchings it is"),
         seconds=number("s", "from the last rank's request"),
+    ),
+    "group.joined": event_kind(
+        "a rank is ready to take part in a group on a rail",
+        **STAMP,
+        generation=_GENERATION,
+        group=text("its name"),
+    ),
+    "stage.reached": event_kind(
+        "a rank on a rail has come to a stage and needs its circuits",
+        **STAMP,
+        generation=_GENERATION,
+        stage=_STAGE,
+    ),
+    "stage.left": event_kind(
+        "a rank on a rail has ended its traffic in a stage",
+        **STAMP,
+        generation=_GENERATION,
+        stage=_STAGE,
+        following=items("the same of the next one, where it is known", optional=True),
+    ),
+    "stage.lit": event_kind(
+        "the circuits of a stage are lit, and its ranks are told",
+        rail=text("the rail"),
+        stage=_STAGE,
+        changed=flag("whether circuits had to change for it"),
+        seconds=number("s", "from the last request that it needed, 0 without a change"),
     ),
     "program.begin": event_kind(
         "a rank has started an ordinary program; its command line",

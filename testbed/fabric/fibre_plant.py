@@ -17,6 +17,23 @@ def rank_ports(hosts: Sequence[str], ports: Ports) -> tuple[tuple[HostPort, ...]
     return tuple(tuple(HostPort(host, name) for name in ports[host]) for host in hosts)
 
 
+def own_ports(hosts: Sequence[str], ports: Ports, each: int) -> tuple[tuple[HostPort, ...], ...]:
+    """Return the ports of each rank, where the ranks of a host, `each` so many, share its ports.
+
+    Raise ValueError for a host whose ports its ranks cannot share evenly.
+    """
+    found: list[tuple[HostPort, ...]] = []
+    for host, all_ports in zip(hosts, rank_ports(hosts, ports), strict=True):
+        count, left = divmod(len(all_ports), each)
+        if left:
+            raise ValueError(
+                f"{host} has {len(all_ports)} fabric ports, which its {each} ranks cannot share "
+                "evenly"
+            )
+        found += [all_ports[rank * count : (rank + 1) * count] for rank in range(each)]
+    return tuple(found)
+
+
 def ports_alike(
     hosts: Sequence[str], ports: Ports, count: int | None = None
 ) -> dict[str, tuple[str, ...]]:

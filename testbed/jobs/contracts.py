@@ -86,6 +86,17 @@ class CircuitRequestingJob(Protocol):
         """Return, by algorithm and size, the schedule to run; empty where there is no choice."""
 
 
+@runtime_checkable
+class RailsJob(Protocol):
+    """A `Job` whose ranks are in groups that are joined by circuits, stage by stage, on rails.
+
+    A rail is all ranks with one number on their host, each of which has ports of its own.
+    """
+
+    groups: Mapping[str, tuple[int, ...]]
+    """The ranks of each group, by name."""
+
+
 class Model(Protocol):
     """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 

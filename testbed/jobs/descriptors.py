@@ -163,6 +163,7 @@ class AllReduceOptions:
         """Yield the metrics that its trials measure without a fault."""
         yield from ("steps", "digest")
         mesh = self.mesh or {}
+        yield from ("iteration_time", "change_time", "control_time") if mesh else ()
         along = [f"_along_{name}" for name, ranks in mesh.items() if ranks > 1]
         for size in map(size_name, self.sizes):
             for where in ("",) if self.mesh is None else along:

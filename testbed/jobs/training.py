@@ -94,6 +94,10 @@ class AllReduce(Job):
         self.spares = options.spares
         self.topology = options.topology if options.mesh is None else None
 
+    def on_circuits(self) -> Job:
+        """Return the job with its groups on rails, where it has any."""
+        return self if self._options.mesh is None else OnRails(self._options)
+
     def for_rank(self) -> Mapping[str, Any]:
         """Return the sizes, the number of iterations of each, and the groups of a mesh."""
         options = self._options
@@ -106,6 +110,35 @@ class AllReduce(Job):
         if options.mesh is None:
             return {"kind": "allreduce", "options": told}
         return {"kind": "groups", "options": told | _groups_of(options.mesh, options.collectives)}
+
+
+class OnRails(AllReduce):
+    """Collectives in the groups of a mesh, each of them a stage on a rail."""
+
+    controllers = ("rails",)
+
+    def __init__(self, options: AllReduceOptions) -> None:
+        """Refuse what the neighbours of a ring cannot do; ValueError."""
+        super().__init__(options)
+        assert options.mesh is not None
+        self.groups = named_groups(options.mesh)
+        for name, collective in (options.collectives or {}).items():
+            if collective == "all-to-all" and options.mesh[name] > 2:
+                raise ValueError(
+                    f"an all-to-all of {options.mesh[name]} ranks along {name} takes other "
+                    "circuits than those of their ring: use a lab with a packet switch"
+                )
+
+
+def named_groups(mesh: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the ranks of each group of a mesh: those along `dp` are dp0, dp1, ..."""
+    from testbed.collectives.groups import groups
+
+    return {
+        f"{dimension}{number}": ranks
+        for dimension, along in groups(mesh).items()
+        for number, ranks in enumerate(along)
+    }
 
 
 def _groups_of(mesh: Mapping[str, int], collectives: Mapping[str, str] | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching
+from testbed.fabric.links import Link
 from testbed.rails.stage import RankPorts, Stage, circuits_of
 
 
@@ -77,7 +78,7 @@ class Rail:
         self._ports = ports
         self._groups = groups
         self._members = {name: frozenset(ranks) for name, ranks in groups.items()}
-        self._rank_at = {port: rank for rank, own in enumerate(ports) for port in own}
+        self._end_at = {p: (rank, n) for rank, own in enumerate(ports) for n, p in enumerate(own)}
         self._circuits: dict[tuple[str, tuple[int, ...]], Matching] = {}
 
     def join(self, state: RailState, rank: int, group: str) -> tuple[RailState, bool]:
@@ -143,10 +144,15 @@ class Rail:
             self._circuits[key] = circuits_of(stage, self._groups[stage.group], self._ports)
         return self._circuits[key]
 
+    def links(self, stage: Stage) -> list[Link]:
+        """Return which ports of which ranks the circuits of a stage join, in order."""
+        ends = [sorted(self._end_at[end] for end in c.ends) for c in self.circuits(stage)]
+        return sorted((one, other) for one, other in ends)
+
     def ends(self, stage: Stage, rank: int) -> list[HostPort]:
         """Return the ports of a rank that a stage uses."""
         ends = (end for circuit in self.circuits(stage) for end in circuit.ends)
-        return [end for end in ends if self._rank_at[end] == rank]
+        return [end for end in ends if self._end_at[end][0] == rank]
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -187,7 +193,7 @@ class Rail:
 
     def _users(self, state: RailState, circuits: Matching) -> set[int]:
         """Return the ranks that may have traffic on circuits."""
-        ends = {(self._rank_at[end], circuit) for circuit in circuits for end in circuit.ends}
+        ends = {(self._end_at[end][0], circuit) for circuit in circuits for end in circuit.ends}
         return {
             rank
             for rank, circuit in ends

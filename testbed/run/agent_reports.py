@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from testbed.analysis.clocks import Clocks
 from testbed.control import protocol
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
+from testbed.rails.stage import Stage
 from testbed.record.log import EventLog
 from testbed.run.inbox import Report
 from testbed.run.running_job import RunningJob
@@ -22,6 +26,9 @@ _KINDS = {
     "operations": "operations",
     "reach": "reach",
     "circuits": "circuits.asked",
+    "group-joined": "group.joined",
+    "stage-reached": "stage.reached",
+    "stage-left": "stage.left",
     "checkpoint": "checkpoint",
     "checkpoint-missed": "checkpoint.missed",
     "checkpoints": "checkpoints",
@@ -75,6 +82,8 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
         case "circuits":
             which = (said["generation"], said["number"], said["circuits"])
             return protocol.CircuitsAsked(rank, *which, frozenset(said["of"]))
+        case "group-joined" | "stage-reached" | "stage-left":
+            return on_rails(rank, said) if said["generation"] == job.generation else None
         case "checkpoint":
             return protocol.CheckpointWritten(rank, said["step"])
         case "checkpoint-missed":
@@ -84,6 +93,22 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
         case "corrupt" | "refused":
             return protocol.ValuesCorrupt(rank, said["why"])
     return None
+
+
+def on_rails(rank: int, said: Mapping[str, Any]) -> protocol.Observation:
+    """Return the observation of what a rank says of its groups and their stages."""
+    match said["event"]:
+        case "group-joined":
+            return protocol.GroupJoined(rank, said["group"])
+        case "stage-reached":
+            return protocol.StageReached(rank, _stage(said["stage"]))
+    following = said.get("following")
+    return protocol.StageLeft(rank, following and _stage(following))
+
+
+def _stage(said: Sequence[Any]) -> Stage:
+    group, number, ranks, place = said
+    return Stage(group, number, tuple(ranks), place)
 
 
 def timed_step(step: Event, clocks: Clocks) -> protocol.StepTimed:

@@ -86,9 +86,11 @@ class JobCommands:
         """Form a generation, and let all controllers know who is which rank in it."""
         job, committed = self._job, command.committed
         job.members.move_to(command.hosts)
+        job.generation = command.generation
         self._log.append("membership", job.name, generation=command.generation, hosts=command.hosts)
-        job.join(command.generation, committed, command.restore, probe=False)
+        # Before any rank can have said something in this generation.
         self._inbox.observe(MembershipChanged(job.name, job_view(job, committed)))
+        job.join(command.generation, committed, command.restore, probe=False)
 
     def _checkpoint(self, command: protocol.Checkpoint, sender: ActiveController) -> None:
         """Order what ranks report themselves, once it is durable."""

@@ -7,16 +7,19 @@ from collections.abc import Collection
 from testbed.bench.bench import Bench
 from testbed.clock import now
 from testbed.control.controller import JobView, View
-from testbed.fabric.fibre_plant import rank_ports
+from testbed.run.places import ports_of_ranks
+from testbed.run.planning.controllers import groups_of
 from testbed.run.running_job import RunningJob
 
 
 def job_view(job: RunningJob, committed: int) -> JobView:
     """Return a job as its ranks are now, with so many steps committed."""
     hosts = job.bench.lab.hosts
-    ports = rank_ports(job.hosts, {host: hosts[host].ports_on("circuit") for host in job.hosts})
-    about = job.generation, committed - 1, job.requests, job.collective, _spares(job)
-    return JobView(job.hosts, ports, *about)
+    of_hosts = {host: hosts[host].ports_on("circuit") for host in job.hosts}
+    ports = ports_of_ranks(job.job, job.hosts, of_hosts)
+    generation = max(job.generation, 1)  # a job's controllers begin before its first one is formed
+    about = generation, committed - 1, job.requests, job.collective, _spares(job)
+    return JobView(job.hosts, ports, *about, groups_of(job.job))
 
 
 def _spares(job: RunningJob) -> tuple[str, ...]:

@@ -7,12 +7,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from testbed.fabric.circuits import HostPort
+from testbed.fabric.fibre_plant import own_ports, rank_ports
+from testbed.fabric.topology import Ports
+from testbed.jobs.contracts import Job, RailsJob
+
 
 class Place(NamedTuple):
     """A slot of a host, in which the process of one rank runs."""
 
     host: str
     slot: int = 0
+
+
+def ports_of_ranks(
+    job: Job, hosts: Sequence[str], ports: Ports
+) -> tuple[tuple[HostPort, ...], ...]:
+    """Return the fabric ports of each rank, whose hosts are given in rank order.
+
+    On rails each rank of a host has ports of its own; elsewhere all of them use all of its ports.
+    """
+    if not isinstance(job, RailsJob):
+        return rank_ports(hosts, ports)
+    each = Counter(hosts).most_common(1)[0][1]
+    return own_ports(hosts[::each], ports, each)
 
 
 class Slots:

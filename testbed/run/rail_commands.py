@@ -7,11 +7,15 @@ from threading import Event
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.control.rails import MoveRail, RailMoved, RailRefused
+from testbed.control.rails import MoveRail, RailMoved, RailRefused, RecordAnswer
 from testbed.errors import LabError, UnsafeError
+from testbed.fabric.circuits import Matching
+from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
+from testbed.run.circuits import make_identified
 from testbed.run.controllers import Handlers
 from testbed.run.inbox import Inbox
+from testbed.run.running_job import RunningJob
 
 _CHANGE_LIMIT = 10.0
 
@@ -19,44 +23,69 @@ _CHANGE_LIMIT = 10.0
 class RailCommands:
     """What carries out changes of the rails of one job on one bench.
 
-    Each rail owns its circuits, so that rails do not wait for each other. Those of one rail are
-    changed one after the other, in the order of the commands, as `Fabric.change` does for an owner.
+    Each group of a rail owns its circuits, for one owner's changes take turns. What changes of one
+    rail remove goes in the order of the commands; what they add settles side by side.
+    A change is made when both ends of each new circuit were identified over its light, where the
+    bench has hosts: what a rank sends before is lost, and TCP repeats it only after 200 ms.
     """
 
-    def __init__(self, bench: Bench, inbox: Inbox, job: str) -> None:
-        self._bench, self._inbox, self._job = bench, inbox, job
+    def __init__(self, bench: Bench, inbox: Inbox, log: EventLog, job: str) -> None:
+        self._bench, self._inbox, self._log, self._job = bench, inbox, log, job
         self._latest: dict[str, Event] = {}
-        """Of each rail, what is set when its latest change has ended."""
+        """Of each rail, what is set when its latest change has removed what must go."""
 
     @property
     def handlers(self) -> Handlers:
         """Return what carries out the command."""
-        return {MoveRail: self._move}
+        return {MoveRail: self._move, RecordAnswer: self._record}
 
-    def owner(self, rail: str) -> str:
-        """Return who owns the circuits of a rail."""
-        return f"{self._job}.{rail}"
+    def owner(self, rail: str, group: str) -> str:
+        """Return who owns the circuits of a group on a rail."""
+        return f"{self._job}.{rail}.{group}"
+
+    def _record(self, command: RecordAnswer, sender: ActiveController) -> None:
+        stage, about = command.stage, {"changed": command.changed, "seconds": command.seconds}
+        which = [stage.group, stage.number, stage.ranks, stage.place]
+        self._log.append("stage.lit", stage.group, rail=command.rail, stage=which, **about)
 
     def _move(self, command: MoveRail, sender: ActiveController) -> None:
-        before, ended = self._latest.get(command.rail), Event()
-        self._latest[command.rail] = ended
+        before, cleared = self._latest.get(command.rail), Event()
+        self._latest[command.rail] = cleared
         number = command.move.number
         sender.in_worker(
-            lambda: self._moved(command, sender.name, before, ended),
+            lambda: self._moved(command, sender.name, before, cleared),
             partial(RailRefused, command.rail, number),
         )
 
-    def _moved(self, command: MoveRail, by: str, before: Event | None, ended: Event) -> RailMoved:
+    def _moved(self, command: MoveRail, by: str, before: Event | None, cleared: Event) -> RailMoved:
         """Make a change; one that could not be rolled back ends the run, besides being failed."""
         deadline, move = Deadline.after(_CHANGE_LIMIT), command.move
+        owner, owned = self.owner(command.rail, move.stage.group), self._bench.fabric.owned
         try:
             if before is not None and not before.wait(deadline.left):
                 raise LabError(f"the change of {command.rail} before it has not ended")
-            owner = self.owner(command.rail)
-            self._bench.fabric.change(owner, move.remove, move.add, deadline, by)
+            if remove := move.remove & owned.all:  # an attempt before may have made some of it
+                owned.give(remove, owner, deadline)
+                self._bench.fabric.change(owner, remove, frozenset(), deadline, by)
+            cleared.set()
+            self._add(owner, move.add, deadline, by)
         except UnsafeError as error:
             self._inbox.stop(error)
             raise
         finally:
-            ended.set()
+            cleared.set()
         return RailMoved(command.rail, move.number)
+
+    def _add(self, owner: str, circuits: Matching, deadline: Deadline, by: str) -> None:
+        fabric = self._bench.fabric
+        add = circuits - fabric.owned.of(owner)
+        change = partial(fabric.change, owner, frozenset(), add, deadline, by)
+        if self._bench.hosts:
+            make_identified(self._bench, circuits, self._log, change)
+        else:
+            change()
+
+
+def handlers(job: RunningJob, log: EventLog) -> Handlers:
+    """Return what carries out the commands of the controller on a running job."""
+    return RailCommands(job.bench, job.inbox, log, job.name).handlers

@@ -13,7 +13,7 @@ from testbed.clock import Deadline, now
 from testbed.control.controller import ChosenCollective
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.contracts import Job, ProgramJob
+from testbed.jobs.contracts import Job, ProgramJob, RailsJob
 from testbed.run.all_hold import AllHold
 from testbed.run.inbox import Inbox, Report
 from testbed.run.places import Membership, Place
@@ -39,6 +39,8 @@ class RankProcess:
     """Where it listens on its other port, if it does."""
     local: tuple[str, int] | None = None
     """Where it listens for ranks on its own host, if it does."""
+    own: list[tuple[str, int]] | None = None
+    """Where it listens on each of its own ports, on rails."""
     state_bytes: int = 0
     committed: int | None = None
     generation: int = 0
@@ -51,7 +53,7 @@ class RankProcess:
     def listens_at(self) -> dict[str, Any]:
         """Return where it listens, as the other ranks are told."""
         where = {"address": self.address, "port": self.port}
-        return {**where, "second": self.second, "local": self.local}
+        return {**where, "second": self.second, "local": self.local, "own": self.own}
 
 
 @dataclass(slots=True)
@@ -138,8 +140,17 @@ class RunningJob:
             "heartbeat": self.heartbeat,
             "to_next": self._port(host, ports.to_next),
             "from_previous": self._port(host, ports.from_previous),
+            "own": self._own_ports(place),
         }
         bench_host.send_to_rank(place.slot, message, grace=_GRACE)
+
+    def _own_ports(self, place: Place) -> list[dict[str, str]] | None:
+        """Return the fabric ports of a place alone, which it has on rails only."""
+        if not isinstance(self.job, RailsJob):
+            return None
+        names = self.bench.lab.hosts[place.host].ports_on("circuit")
+        share = len(names) * len({*self.hosts}) // len(self.hosts)
+        return [self._port(place.host, name) for name in names[place.slot * share :][:share]]
 
     def ring_ports_of(self, host: str) -> RingPorts:
         """Return the ports of a host to the neighbours that it has, or would have, as a rank."""
@@ -235,6 +246,7 @@ class RunningJob:
             case "ready":
                 process.address, process.port = said["address"], said["port"]
                 process.second, process.local = said.get("second"), said.get("local")
+                process.own = said.get("own")
                 process.state_bytes = said["state_bytes"]
             case "probe" if rank is not None:
                 self.probes[rank] = said

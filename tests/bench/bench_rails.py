@@ -8,7 +8,8 @@ is at most 5 ms.
 import time
 from statistics import median, quantiles
 
-from testbed.control.rails import StageLeft, StageReached
+from testbed.control import protocol
+from testbed.control.controller import JobObserved
 from testbed.rails.stage import Stage
 from tests.unit.run.conftest import inbox
 from tests.unit.run.test_rail_commands import GROUPS, RailsAtWork, lab
@@ -38,11 +39,11 @@ def _change(rails, number):
     first, last = GROUPS[name]
     stage = Stage(name, number // 2, GROUPS[name])
     rails.told.clear()
-    rails.executor.observe(StageReached("main", first, stage))
+    rails.executor.observe(JobObserved("main", protocol.StageReached(first, stage)))
     begin = time.perf_counter()
-    rails.executor.observe(StageReached("main", last, stage))
+    rails.executor.observe(JobObserved("main", protocol.StageReached(last, stage)))
     assert rails.are_told(name)
     took = time.perf_counter() - begin
     for rank in stage.ranks:
-        rails.executor.observe(StageLeft("main", rank, None))
+        rails.executor.observe(JobObserved("main", protocol.StageLeft(rank, None)))
     return took

@@ -86,6 +86,10 @@ class Control:
         """The newest choice of a schedule: its `number`, from 1 on, and the `schedule`."""
         self.lit = (0, 0)
         """The newest circuits that are said to be lit: their generation and number."""
+        self.stages: dict[tuple[str, tuple[int, ...]], Message] = {}
+        """On rails, by group and ranks, the newest stage whose circuits are said to be lit."""
+        self.whole: dict[str, int] = {}
+        """On rails, by group, the newest generation in which all of it are said to have joined."""
         self._channel = channel
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -191,6 +195,14 @@ class Control:
             return
         if verb == "lit":
             self.lit = (command["generation"], command["number"])
+            self.leave.wake()
+            return
+        if verb == "stage-lit":
+            self.stages[command["group"], tuple(command["ranks"])] = command
+            self.leave.wake()
+            return
+        if verb == "group-whole":
+            self.whole[command["group"]] = command["generation"]
             self.leave.wake()
             return
         if verb == "straggle":

@@ -7,7 +7,7 @@ reach each other by loopback, all others by the fabric.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from ..errors import Refused
@@ -17,6 +17,9 @@ from .group import Group
 from .handshake import Address, connect_peers
 from .rank_identity import RankIdentity
 from .sockets import LOOPBACK, Port, discard
+
+PROBING = -1
+"""The place of what is outside of any iteration: that links are probed."""
 
 Groups = Mapping[str, Sequence[Sequence[int]]]
 """By dimension, all groups along it: the ranks of each, in the order of their coordinates."""
@@ -60,7 +63,7 @@ class MeshGroups:
         fabric, or on loopback without a fabric port, and `local` on loopback. Raise Refused where
         two ranks of a group have no way to each other, and Left.
         """
-        members = {name: _of(identity.rank, every) for name, every in groups.items()}
+        members = {name: members_of(identity.rank, every) for name, every in groups.items()}
         peers = {rank for ranks in members.values() for rank in ranks} - {identity.rank}
         paths = {rank: path(identity.rank, rank, port, reports) for rank in sorted(peers)}
         hosts = [reports[rank].get("host") for rank in range(identity.ranks)]
@@ -72,6 +75,18 @@ class MeshGroups:
         for group in self.by_dimension.values():
             group.barrier()
 
+    def begin(self, dimension: str, place: int = 0) -> Optional[float]:
+        """Wait until all ranks of the mesh begin an operation along a dimension.
+
+        On rails return since when this rank has its circuits, and wait for its group only; `place`
+        is which of the group's stages in an iteration begins.
+        """
+        self.barrier()
+        return None
+
+    def end(self, dimension: str, upcoming: Iterable[str] = ()) -> None:
+        """Note that an operation has ended, and the dimensions of the next ones; do nothing."""
+
     def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
         self._leave.check(self.generation)
@@ -82,14 +97,15 @@ class MeshGroups:
             discard(connection)
 
     def _group(self, ranks: Sequence[int]) -> Group:
-        sockets = {n: self._sockets[rank] for n, rank in enumerate(ranks) if rank != self.rank}
+        sockets = {n: self._sockets[r] for n, r in enumerate(ranks) if r in self._sockets}
         names: dict[Peer, str] = {number: f"rank {rank}" for number, rank in enumerate(ranks)}
         beside = {f"rank {rank}": s for rank, s in self._sockets.items() if rank not in ranks}
         connections = PeerConnections(sockets, self.generation, self._leave, names, beside)
-        return Group(ranks.index(self.rank), len(ranks), connections)
+        around = len(sockets) < len(ranks) - 1  # circuits join neighbours only
+        return Group(ranks.index(self.rank), len(ranks), connections, around=around)
 
 
-def _of(rank: int, groups: Sequence[Sequence[int]]) -> Sequence[int]:
+def members_of(rank: int, groups: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return the group that a rank is in; raise Refused where it is in none."""
     for group in groups:
         if rank in group:

@@ -103,9 +103,10 @@ class Job:
             if turn is None or control.ends_before(step):
                 return
             if self._size != turn.size:
-                self._warm_up(turn.size, schedules, mesh, step)
+                self._warm_up(turn, schedules, mesh, step)
                 pace.restart()
-            facts = self._run_once(turn.dimension, schedules, mesh, step, control, pace)
+            upcoming = self._upcoming(step + 1)
+            facts = self._run_once(turn.dimension, schedules, mesh, step, upcoming, control, pace)
             self.state.commit()
             control.emit(
                 "sample",
@@ -131,18 +132,25 @@ class Job:
             return None
         return Turn(dimensions[place], options.sizes[index], iteration)
 
+    def _upcoming(self, step: int) -> list[str]:
+        """Return the dimensions from a step on, up to where all have had a turn."""
+        count = len(self._options.groups)
+        turns = (self._turn(number) for number in range(step, step + count))
+        return [turn.dimension for turn in turns if turn is not None]
+
     def _warm_up(
-        self, size: int, schedules: Mapping[str, RankSchedule], mesh: MeshGroups, step: int
+        self, turn: Turn, schedules: Mapping[str, RankSchedule], mesh: MeshGroups, step: int
     ) -> None:
-        self._size = size
+        size = self._size = turn.size
         for dimension, schedule in schedules.items():
             ranks = len(mesh.members[dimension])
             # What a rank has for each of the others is the size that nccl-tests counts.
             parts = ranks if schedule.chunks == ranks * ranks else 1
             self._patterns[dimension] = Pattern(size // 4 * parts)
-        for number in range(self._options.warmup):
-            for dimension in schedules:
-                self._run_once(dimension, schedules, mesh, step + number)
+        runs = [name for _ in range(self._options.warmup) for name in schedules]
+        for number, dimension in enumerate(runs):
+            upcoming = runs[number + 1 :] + self._upcoming(step)
+            self._run_once(dimension, schedules, mesh, step + number // len(schedules), upcoming)
 
     def _run_once(
         self,
@@ -150,19 +158,26 @@ class Job:
         schedules: Mapping[str, RankSchedule],
         mesh: MeshGroups,
         step: int,
+        upcoming: Sequence[str],
         control: Control | None = None,
         pace: Pace | None = None,
     ) -> dict[str, Any]:
-        """Run the collective of this rank's group, as all others along the dimension do."""
+        """Run the collective of this rank's group, as all others along the dimension do.
+
+        `upcoming` are the dimensions that come next. On rails it waits for its circuits from when
+        it has `reached` the collective until they are `lit`.
+        """
         pattern, members = self._patterns[dimension], mesh.members[dimension]
         pattern.fill(mesh.rank, step, mesh.raise_if_left)
         paced = {} if pace is None else pace.wait()
-        mesh.barrier()
+        reached = time.monotonic()
+        lit = mesh.begin(dimension)
         if control is not None:
             control.delay_collective(mesh.generation)
         group, begin = mesh.by_dimension[dimension], time.monotonic()
         record = group.run(schedules[dimension], pattern.vector)
         end = time.monotonic()
+        mesh.end(dimension, upcoming)
         if pace is not None:
             pace.restart()
         chunks, held = results(self._options.collectives[dimension], group.rank, group.ranks)
@@ -171,4 +186,6 @@ class Job:
             summed = [members[number] for number in of]
             pattern.verify(summed, step, mesh.raise_if_left, *bounds[chunk])
         waits = {members[number]: seconds for number, seconds in record.waits.items()}
-        return {"begin": begin, "end": end, "bytes": record.sent, "waits": waits, **paced}
+        on_rail = {} if lit is None else {"reached": reached, "lit": lit}
+        times = {**on_rail, "begin": begin, "end": end}
+        return {**times, "bytes": record.sent, "waits": waits, **paced}

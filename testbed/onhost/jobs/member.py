@@ -14,8 +14,9 @@ from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.handshake import connect_neighbours, connect_peers
-from ..communication.mesh import Groups, MeshGroups, path
+from ..communication.mesh import PROBING, Groups, MeshGroups, path
 from ..communication.probe import LinkProbe, probe_pairs, probe_ring
+from ..communication.rails import RailMesh, RailPorts
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
 from ..communication.sockets import LOOPBACK, Port, listen
@@ -73,6 +74,8 @@ class Member:
         self._second = None if self._circuits is None else listen(self._to_next)
         self._groups: Groups | None = job["options"].get("groups")
         self._has_fabric = configuration["to_next"] is not None
+        own = [_port(port) for port in configuration.get("own") or ()]
+        self._rail_ports = RailPorts(own, [listen(port) for port in own]) if own else None
         # Other ranks of the host reach this one there; without a fabric port nobody else can.
         self._local = listen(LOOPBACK) if self._has_fabric else self._listener
         self._communicator: Communicator | None = None
@@ -83,7 +86,11 @@ class Member:
         address, port = self._listener.getsockname()
         state_bytes = len(self._job.state.outgoing())
         others = {"second": self._second, "local": self._local}
-        more = {name: one.getsockname() for name, one in others.items() if one is not None}
+        more: dict[str, Any] = {
+            k: one.getsockname() for k, one in others.items() if one is not None
+        }
+        if self._rail_ports is not None:
+            more["own"] = [one.getsockname() for one in self._rail_ports.listeners]
         self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **more)
         with suppress(Left):
             self._job.warm_up(self._until_commanded)
@@ -165,6 +172,9 @@ class Member:
             return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
         listeners = tuple({self._listener, self._local})
         port = self._to_next if self._has_fabric else None
+        if self._groups is not None and self._rail_ports is not None:
+            own, local, groups = self._rail_ports, self._local, self._groups
+            return RailMesh.connect_on_rails(own, local, members, identity, groups, self._control)
         if self._groups is not None:
             return MeshGroups.connect(listeners, port, members, identity, self._groups, leave)
         if self._job.connects_to == "everybody":
@@ -250,8 +260,9 @@ def _probe(communicator: Communicator) -> dict[str, Any]:
     dimensions = {}
     for name, group in communicator.by_dimension.items():
         if group.ranks > 1 or communicator.ranks == 1:
-            communicator.barrier()
+            communicator.begin(name, PROBING)
             dimensions[name] = _probe_group(group)
+            communicator.end(name)
     slowest = max(dimensions.values(), key=lambda probe: probe.long_seconds / probe.long_bytes)
     along = {name: asdict(probe) for name, probe in dimensions.items()}
     return {**asdict(slowest), "dimensions": along}

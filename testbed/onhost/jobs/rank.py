@@ -5,7 +5,8 @@ sends framed JSON commands (`do`); the rank answers with events (`event`), each 
 host's monotonic clock at the instant it happened.
 
     configure  job {kind, options}, rank (none for a spare), ranks, token, seed, heartbeat,
-               to_next and from_previous {interface, address} (none without a fabric port), and
+               to_next and from_previous {interface, address} (none without a fabric port), on
+               rails also the list of its `own` ports, and
                where the job has a checkpoint {every, keep} also its history and the agent's
                checkpoints {directory}: build the job and listen → ready, or failed and exit code 1
     join       generation, members [{rank, host, address, port, local}], step, restore {rank: from
@@ -23,12 +24,16 @@ host's monotonic clock at the instant it happened.
     choose     number, schedule: follow this schedule once all ranks of the job know of it
                → the `choice` of a step; or number, schedules by algorithm and size
     lit        generation, number: the circuits that were asked for under this number are lit
+    group-whole  generation, group: all of this group on a rail have joined it
+    stage-lit  generation, group, ranks, number, links: the circuits of a stage on a rail are lit;
+               links are their ends, a rank and the number of its port each
     straggle   seconds: enter every collective that much late, until the next command → straggling
     exit       end the process → exit code 0
 
 Without a command a rank asks for circuits (`circuits`: number, which, and the ranks `of` which all
-must have asked), and sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or
-`refused` it waits for `leave`. It never decides that a neighbour is dead: it waits for silent ones.
+must have asked), on rails says `group-joined`, `stage-reached` and `stage-left`, and sends `alive`
+four times per heartbeat. After `peer-lost`, `corrupt` or `refused` it waits for `leave`. It never
+decides that a neighbour is dead: it waits for silent ones.
 """
 
 from __future__ import annotations

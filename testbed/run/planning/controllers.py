@@ -20,9 +20,9 @@ from testbed.control.controller import (
 )
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects, in_order
-from testbed.fabric.fibre_plant import rank_ports
-from testbed.jobs.contracts import Job, StepJob
-from testbed.plugins import NoOptions, kind
+from testbed.jobs.contracts import Job, RailsJob, StepJob
+from testbed.plugins import kind
+from testbed.run.places import ports_of_ranks
 from testbed.run.planning.arm_plans import PlannedController
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placements
@@ -57,7 +57,7 @@ def specs_of(experiment: Experiment, jobs: Mapping[str, Job]) -> tuple[Controlle
     return *given, *(
         ControllerSpec(
             one if of_kind[one] == 1 else f"{one} of {name}",
-            *(one, name, NoOptions()),
+            *(one, name, kind("controllers", one).options()),
             steps=("jobs", name),
         )
         for one, name in brought
@@ -124,8 +124,8 @@ def planned_view(lab: Lab, placements: Placements) -> View:
     ports = lab.ports() if on_circuits else dict.fromkeys(lab.hosts, ())
     jobs = {}
     for name, one in placements.items():
-        about = (one.asked, collective_of(one.job), one.spares)
-        jobs[name] = JobView(one.hosts, rank_ports(one.hosts, ports), 1, -1, *about)
+        about = (one.asked, collective_of(one.job), one.spares, groups_of(one.job))
+        jobs[name] = JobView(one.hosts, ports_of_ranks(one.job, one.hosts, ports), 1, -1, *about)
     fences = {host: lab.fences(host) for host in lab.hosts}
     spares = tuple(spare for one in placements.values() for spare in one.spares)
     return View(0.0, jobs, spares, ports, fences, placements.circuits)
@@ -138,6 +138,11 @@ def collective_of(
     if not isinstance(job, StepJob) or job.chooses is None:
         return None
     return ChosenCollective(job.chooses, job.gradient_bytes(state_bytes), links)
+
+
+def groups_of(job: Job) -> Mapping[str, tuple[int, ...]]:
+    """Return the ranks of each group of a job that rails join."""
+    return job.groups if isinstance(job, RailsJob) else {}
 
 
 def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:

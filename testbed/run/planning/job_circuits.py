@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import Matching
-from testbed.fabric.fibre_plant import RankPorts, map_links, ports_alike, rank_ports
+from testbed.fabric.fibre_plant import (
+    RankPorts,
+    map_links,
+    own_ports,
+    ports_alike,
+    rank_ports,
+)
 from testbed.fabric.interchangeable import check_interchangeable
 from testbed.fabric.links import Links, ring_ports
 from testbed.fabric.topologies import Topology, name_of
@@ -80,6 +86,24 @@ def plan_circuits(
         )
     asked = _asked(experiment, lab, name, hosts[: job.ranks], job)
     return JobCircuits(circuits, asked, _ring_ports(experiment, name, hosts, job, matchings, ports))
+
+
+def check_rails(experiment: Experiment, lab: Lab, name: str, hosts: Sequence[str]) -> None:
+    """Refuse hosts whose ranks have no fabric ports of their own, and ranks without a rail.
+
+    Which circuits the groups need is known to the controller of the rails, which is checked itself.
+    """
+    where = experiment.source.where
+    each = experiment.jobs[name].ranks_per_host
+    try:
+        ports = own_ports(hosts, lab.ports(), each)
+    except ValueError as error:
+        raise FileError(
+            where("jobs", name), f"rails join ranks by their own ports: {error}"
+        ) from None
+    if bare := [hosts[rank // each] for rank, own in enumerate(ports) if not own]:
+        message = f"{bare[0]} of lab {lab.lab} has no fabric port for its ranks"
+        raise FileError(where("jobs", name), message, hint="use a lab whose hosts are on rails")
 
 
 def _links(

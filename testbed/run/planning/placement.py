@@ -15,10 +15,16 @@ from testbed.jobs.contracts import (
     FabricDependentJob,
     Job,
     ProgramJob,
+    RailsJob,
 )
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
-from testbed.run.planning.job_circuits import RingPorts, plan_circuits, refuse_other_circuits
+from testbed.run.planning.job_circuits import (
+    RingPorts,
+    check_rails,
+    plan_circuits,
+    refuse_other_circuits,
+)
 from testbed.run.planning.shared_hosts import Users, check_shared, check_use
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
@@ -136,6 +142,9 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
+    if isinstance(job, RailsJob):
+        check_rails(experiment, lab, name, hosts)
+        return Placement(name, job, spec.kind, ranks, spares, frozenset())
     of_hosts = copy(job)
     of_hosts.ranks = count  # circuits join hosts, whose ranks follow each other in the ring
     if each > 1:

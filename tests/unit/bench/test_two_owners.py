@@ -426,3 +426,15 @@ def test_owners_at_the_same_time_end_with_just_what_they_were_told_they_have(
 @given(plans=several, troubles=troubles)
 def test_thousands_of_changes_at_the_same_time(quick, plans, troubles):
     story(quick, plans, troubles)
+
+
+def test_an_owner_is_given_circuits_of_another_and_removes_them(rack):
+    rack.fabric.change("one", NONE, frozenset([ONE]), soon())
+    rack.fabric.owned.give(frozenset([ONE]), "other", soon())
+    assert rack.fabric.owned.of("one") == NONE
+    with pytest.raises(BusyError, match="one has no circuit"):
+        rack.fabric.change("one", frozenset([ONE]), NONE, soon())
+    rack.fabric.change("other", frozenset([ONE]), frozenset([OTHER]), soon())
+    assert rack.fabric.owned.all == frozenset([OTHER])
+    with pytest.raises(BusyError, match="there is no circuit"):
+        rack.fabric.owned.give(frozenset([ONE]), "other", soon())

@@ -43,7 +43,10 @@ def offered(line, cwd=ROOT, **variables):
         ("testbed twin fault rack ocs late", ["late"]),
         ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
         ("testbed run lumion -S needs.h", ["needs.hosts="]),
-        ("testbed validate configs/pa", ["configs/packet-quad.yaml", "configs/packet-rack.yaml"]),
+        (
+            "testbed validate configs/pa",
+            ["configs/packet-quad.yaml", "configs/packet-rack.yaml", "configs/packet-rails.yaml"],
+        ),
     ],
 )
 def test_names_of_files_are_completed(line, names):

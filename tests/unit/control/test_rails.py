@@ -8,20 +8,20 @@ from testbed.control import protocol
 from testbed.control.controller import (
     CommandJob,
     Fail,
+    JobObserved,
     JobView,
     MembershipChanged,
     Scope,
     TimerExpired,
     View,
 )
+from testbed.control.descriptors import RailsOptions
 from testbed.control.rails import (
-    GroupJoined,
     MoveRail,
     RailMoved,
     RailRefused,
     Rails,
-    StageLeft,
-    StageReached,
+    RecordAnswer,
 )
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.rails.rail import Answer
@@ -42,23 +42,42 @@ GROUPS = {
 }
 
 
-def view(hosts=HOSTS):
+def said(job, what, *about):
+    """Return the observation of what a rank of a job says."""
+    return JobObserved(job, what(*about))
+
+
+def rails_of(mode="on-demand"):
+    return Rails(RailsOptions(mode), "main")
+
+
+def step(controller, state, now, observation):
+    """Step, and leave out what is only recorded."""
+    state, commands = controller.step(state, now, observation)
+    return state, tuple(one for one in commands if not isinstance(one, RecordAnswer))
+
+
+def view(hosts=HOSTS, groups=GROUPS):
     seen = {}
     ports = []
     for host in hosts:
         local = seen[host] = seen.get(host, -1) + 1
         ports.append((HostPort(host, f"p{2 * local}"), HostPort(host, f"p{2 * local + 1}")))
-    return View(0.0, {"main": JobView(hosts, tuple(ports))})
+    groups = {name: tuple(ranks) for name, ranks in groups.items()}
+    return View(0.0, {"main": JobView(hosts, tuple(ports), groups=groups)})
 
 
 def two_rails(mode="on-demand", groups=GROUPS):
     """Return the controller and its state once all ranks have joined their groups."""
-    controller = Rails("main", groups, mode)
-    state = controller.begin(view())
+    controller = rails_of(mode)
+    state = controller.begin(view(groups=groups))
     for name, ranks in groups.items():
         for rank in ranks:
-            state, commands = controller.step(state, 0.0, GroupJoined("main", rank, name))
-            assert commands == ()
+            state, commands = step(
+                controller, state, 0.0, said("main", protocol.GroupJoined, rank, name)
+            )
+            whole = name not in ("tp0", "all") and rank == ranks[-1]
+            assert [one.what.message["do"] for one in commands] == ["group-whole"] * whole
     return controller, state
 
 
@@ -66,13 +85,18 @@ def reach(controller, state, name, number=0, now=0.0, ranks=None):
     """Have the ranks of a group reach a stage; return the state and all that was commanded."""
     stage, commands = Stage(name, number, tuple(GROUPS[name])), ()
     for rank in stage.ranks if ranks is None else ranks:
-        state, more = controller.step(state, now, StageReached("main", rank, stage))
+        state, more = step(controller, state, now, said("main", protocol.StageReached, rank, stage))
         commands += more
     return state, commands
 
 
-def told(ranks, group, number=0):
-    message = {"do": "lit", "group": group, "number": number}
+def told(ranks, group, number=0, links=None):
+    """Return the command that tells ranks of a stage; two ranks with two ports are joined twice."""
+    of = tuple(GROUPS[group])
+    if links is None:
+        links = [((of[0], 0), (of[1], 1)), ((of[0], 1), (of[1], 0))]
+    which = {"generation": 1, "group": group, "ranks": of}
+    message = {"do": "stage-lit", **which, "number": number, "links": links}
     return CommandJob("main", protocol.Tell(ranks, message))
 
 
@@ -83,16 +107,16 @@ def test_circuits_of_a_stage_are_made_and_its_ranks_are_told():
     assert (move.rail, move.move.remove) == ("rail0", frozenset())
     ends = (Circuit.parse("h0.p0", "h1.p0"), Circuit.parse("h0.p1", "h1.p1"))
     assert {frozenset(c.hosts) for c in move.move.add} == {c.hosts for c in ends}
-    state, commands = controller.step(state, 0.1, RailMoved("rail0", 0))
+    state, commands = step(controller, state, 0.1, RailMoved("rail0", 0))
     assert commands == (told((0, 2), "dp0"),)
 
 
 def test_a_stage_whose_circuits_are_lit_is_answered_at_once():
     controller, state = two_rails()
     state, _ = reach(controller, state, "dp0")
-    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    state, _ = step(controller, state, 0.1, RailMoved("rail0", 0))
     for rank in (0, 2):
-        state, _ = controller.step(state, 0.2, StageLeft("main", rank, None))
+        state, _ = step(controller, state, 0.2, said("main", protocol.StageLeft, rank, None))
     state, commands = reach(controller, state, "dp0", 1)
     assert commands == (told((0, 2), "dp0", 1),)
 
@@ -102,7 +126,7 @@ def test_rails_do_not_wait_for_each_other():
     state, first = reach(controller, state, "dp0")
     state, second = reach(controller, state, "dp1")
     assert [command.rail for command in (*first, *second)] == ["rail0", "rail1"]
-    state, commands = controller.step(state, 0.1, RailMoved("rail1", 0))
+    state, commands = step(controller, state, 0.1, RailMoved("rail1", 0))
     assert commands == (told((1, 3), "dp1"),)
 
 
@@ -111,21 +135,21 @@ def test_a_group_that_is_not_on_one_rail_needs_no_circuits(name):
     controller, state = two_rails()
     ranks = tuple(GROUPS[name])
     _, commands = reach(controller, state, name)
-    assert commands == tuple(told((rank,), name) for rank in ranks)
+    assert commands == tuple(told((rank,), name, 0, []) for rank in ranks)
 
 
 def test_provisioned_circuits_are_requested_as_ranks_leave_the_stage_before():
     controller, state = two_rails("provisioned")
     state, _ = reach(controller, state, "dp0")
-    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    state, _ = step(controller, state, 0.1, RailMoved("rail0", 0))
     following = Stage("pp0", 0, (0, 4))
-    state, commands = controller.step(state, 0.2, StageLeft("main", 2, None))
+    state, commands = step(controller, state, 0.2, said("main", protocol.StageLeft, 2, None))
     assert commands == ()
-    state, commands = controller.step(state, 0.2, StageLeft("main", 4, following))
+    state, commands = step(controller, state, 0.2, said("main", protocol.StageLeft, 4, following))
     assert commands == ()
-    state, (move,) = controller.step(state, 0.3, StageLeft("main", 0, following))
+    state, (move,) = step(controller, state, 0.3, said("main", protocol.StageLeft, 0, following))
     assert move.move.stage == following
-    state, commands = controller.step(state, 0.4, RailMoved("rail0", 1))
+    state, commands = step(controller, state, 0.4, RailMoved("rail0", 1))
     assert commands == (told((0, 4), "pp0"),)
     assert controller.wake_at(state) is None
 
@@ -134,20 +158,20 @@ def test_a_rank_that_never_asks_is_named_after_the_limit():
     controller, state = two_rails()
     state, _ = reach(controller, state, "dp0", now=5.0, ranks=[0])
     assert controller.wake_at(state) == 15.0
-    state, commands = controller.step(state, 15.0, TimerExpired())
+    state, commands = step(controller, state, 15.0, TimerExpired())
     text = (
         "ranks have waited 10 s for the circuits of dp0 0, and rank 2 has not asked for them or "
         "not left the stage before"
     )
     assert commands == (Fail(text),)
     assert controller.wake_at(state) is None
-    assert controller.step(state, 16.0, TimerExpired())[1] == ()
+    assert step(controller, state, 16.0, TimerExpired())[1] == ()
 
 
 def test_a_switch_that_never_answers_is_named_after_the_limit():
     controller, state = two_rails()
     state, _ = reach(controller, state, "dp0", now=5.0)
-    _, commands = controller.step(state, 15.0, TimerExpired())
+    _, commands = step(controller, state, 15.0, TimerExpired())
     text = "ranks have waited 10 s for the circuits of dp0 0: the switch has not made them"
     assert commands == (Fail(text),)
 
@@ -156,37 +180,41 @@ def test_a_change_that_is_refused_is_commanded_again_and_then_given_up():
     controller, state = two_rails()
     state, (move,) = reach(controller, state, "dp0")
     for _ in range(2):
-        state, commands = controller.step(state, 0.1, RailRefused("rail0", 0, "busy"))
+        state, commands = step(controller, state, 0.1, RailRefused("rail0", 0, "busy"))
         assert commands == (move,)
-    _, commands = controller.step(state, 0.1, RailRefused("rail0", 0, "busy"))
+    _, commands = step(controller, state, 0.1, RailRefused("rail0", 0, "busy"))
     text = "3 attempts to make the circuits of dp0 0 on rail0 failed: busy"
     assert commands == (Fail(text),)
 
 
 def test_a_wrong_request_ends_the_run_with_the_rank_named():
     controller, state = two_rails()
-    wrong = StageReached("main", 4, Stage("dp0", 0, (0, 2)))
-    _, commands = controller.step(state, 0.0, wrong)
+    wrong = said("main", protocol.StageReached, 4, Stage("dp0", 0, (0, 2)))
+    _, commands = step(controller, state, 0.0, wrong)
     assert commands == (Fail("rank 4 asks for dp0 0, in which it has no part"),)
 
 
 def test_observations_of_other_jobs_and_of_old_changes_change_nothing():
     controller, state = two_rails()
-    for other in (GroupJoined("b", 0, "dp0"), RailMoved("rail0", 7), StageLeft("b", 0, None)):
-        assert controller.step(state, 0.0, other) == (state, ())
+    for other in (
+        said("b", protocol.GroupJoined, 0, "dp0"),
+        RailMoved("rail0", 7),
+        said("b", protocol.StageLeft, 0, None),
+    ):
+        assert step(controller, state, 0.0, other) == (state, ())
 
 
 def test_ranks_on_other_hosts_begin_anew_and_old_circuits_make_room():
     controller, state = two_rails()
     state, _ = reach(controller, state, "dp0")
-    state, _ = controller.step(state, 0.1, RailMoved("rail0", 0))
+    state, _ = step(controller, state, 0.1, RailMoved("rail0", 0))
     hosts = ("h0", "h0", "h9", "h9", *HOSTS[4:])
-    state, commands = controller.step(
-        state, 0.2, MembershipChanged("main", view(hosts).jobs["main"])
+    state, commands = step(
+        controller, state, 0.2, MembershipChanged("main", view(hosts).jobs["main"])
     )
     assert commands == ()
     for rank in (0, 2):
-        state, _ = controller.step(state, 0.3, GroupJoined("main", rank, "dp0"))
+        state, _ = step(controller, state, 0.3, said("main", protocol.GroupJoined, rank, "dp0"))
     state, (again,) = reach(controller, state, "dp0")
     assert again.move.number == 1
     assert {c.hosts for c in again.move.add} == {frozenset({"h0", "h9"})}
@@ -194,11 +222,11 @@ def test_ranks_on_other_hosts_begin_anew_and_old_circuits_make_room():
 
 def test_a_group_of_ranks_that_the_job_lacks_is_refused():
     with pytest.raises(ValueError, match="group dp has rank 8, which the job has not"):
-        Rails("main", {"dp": (0, 8)}, "on-demand").begin(view())
+        rails_of().begin(view(groups={"dp": (0, 8)}))
 
 
 def test_it_acts_on_the_circuits_of_its_job():
-    assert Rails("main", GROUPS, "learned").scopes == (Scope("circuits", "main"),)
+    assert rails_of("learned").scopes == (Scope("circuits", "main"),)
 
 
 class ControllerModel(RailModel):
@@ -206,15 +234,17 @@ class ControllerModel(RailModel):
 
     def __init__(self, stages, mode):
         self.stages = stages
-        self.controller = Rails("main", MESH, mode)
-        state = self.controller.begin(view(("h0", "h1", "h2", "h3")))
+        self.controller = rails_of(mode)
+        state = self.controller.begin(view(("h0", "h1", "h2", "h3"), MESH))
         self.rail = next(iter(state.rules.values())).rail
 
     def start(self):
-        state = self.controller.begin(view(("h0", "h1", "h2", "h3")))
+        state = self.controller.begin(view(("h0", "h1", "h2", "h3"), MESH))
         for name, ranks in MESH.items():
             for rank in ranks:
-                state, _ = self.controller.step(state, 0.0, GroupJoined("main", rank, name))
+                state, _ = step(
+                    self.controller, state, 0.0, said("main", protocol.GroupJoined, rank, name)
+                )
         return World((0,) * 4, ("computes",) * 4, state)
 
     def moves(self, world):
@@ -226,10 +256,10 @@ class ControllerModel(RailModel):
                 yield "the switch refuses", self._done(left, self._effects(world.state, refused))
 
     def reach(self, state, rank, stage):
-        return self._effects(state, StageReached("main", rank, stage))
+        return self._effects(state, said("main", protocol.StageReached, rank, stage))
 
     def leave(self, state, rank, following):
-        return self._effects(state, StageLeft("main", rank, following))
+        return self._effects(state, said("main", protocol.StageLeft, rank, following))
 
     def ended(self, state, move):
         return self._effects(state, RailMoved("rail0", move.number))
@@ -238,7 +268,7 @@ class ControllerModel(RailModel):
         return None  # nothing is late here
 
     def _effects(self, state, observation):
-        state, commands = self.controller.step(state, 0.0, observation)
+        state, commands = step(self.controller, state, 0.0, observation)
         return state, [self._effect(command) for command in commands]
 
     def _effect(self, command):

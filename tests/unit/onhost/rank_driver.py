@@ -128,7 +128,8 @@ class Gang:
     """The ranks of one job; `members` are those of the newest generation.
 
     With a `directory` they write a checkpoint there before `every` so many steps. `hosts` are what
-    their hosts are called, and `without_fabric` those ranks that have no fabric port.
+    their hosts are called, `without_fabric` those ranks that have no fabric port, and `own` how
+    many ports each rank has for itself, on rails.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Gang:
         every: int = 1,
         hosts: Sequence[str] | None = None,
         without_fabric: Sequence[int] = (),
+        own: int = 0,
     ) -> None:
         self.job: dict[str, Any] = {"kind": kind, "options": dict(options)}
         self._place: dict[str, Any] = {}
@@ -149,6 +151,7 @@ class Gang:
             self._place = {"history": "a", "checkpoints": {"directory": str(directory)}}
         self.seed, self.ranks = seed, ranks
         self._hosts, self._without_fabric = hosts or [None] * ranks, without_fabric
+        self._own = [LOOPBACK] * own or None
         self._stack = ExitStack()
         self.members = [self.start() for _ in range(ranks)]
         self._ready = [self.configure(member, rank) for rank, member in enumerate(self.members)]
@@ -175,6 +178,7 @@ class Gang:
             heartbeat=0.2,
             to_next=fabric,
             from_previous=fabric,
+            own=self._own,
             **self._place,
         )
         return member.hear("ready")
@@ -195,7 +199,7 @@ class Gang:
 
     def described(self) -> list[dict[str, Any]]:
         """Return what members are told of each other."""
-        keys = ("address", "port", "second", "local")
+        keys = ("address", "port", "second", "local", "own")
         return [
             {"rank": rank, "host": host, **{key: ready.get(key) for key in keys}}
             for rank, (host, ready) in enumerate(zip(self._hosts, self._ready, strict=False))

@@ -12,7 +12,12 @@ from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
-LABS = {"gloo": "packet-quad", "groups": "packet-quad", "nccl-tests": "example-lab"}
+LABS = {
+    "gloo": "packet-quad",
+    "groups": "packet-quad",
+    "nccl-tests": "example-lab",
+    "rails": "rails",
+}
 LABS |= {"reconfigure": "quad", "stragglar": "packet-rack"}
 LABS |= {"stragglar-training": "slow-packet-rack"}
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.yaml"))

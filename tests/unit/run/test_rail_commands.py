@@ -3,8 +3,9 @@
 import pytest
 
 from testbed.control import protocol
-from testbed.control.controller import JobView, View
-from testbed.control.rails import GroupJoined, Rails, StageLeft, StageReached
+from testbed.control.controller import JobObserved, JobView, View
+from testbed.control.descriptors import RailsOptions
+from testbed.control.rails import Rails
 from testbed.fabric.fibre_plant import rank_ports
 from testbed.rails.stage import Stage, circuits_of
 from testbed.run.controllers import ControllerExecutor
@@ -32,11 +33,11 @@ class RailsAtWork:
         self.bench.fabric.set_circuits("main", frozenset(), soon())
         lab.log_events.clear()
         self.ports = rank_ports(RANKS, self.bench.lab.ports())
-        self.commands = RailCommands(self.bench, inbox, "main")
+        self.commands = RailCommands(self.bench, inbox, log, "main")
         self.told = []
         tell = {protocol.Tell: lambda command, sender: self.told.append(command)}
-        view = View(0.0, {"main": JobView(RANKS, self.ports)})
-        rails = {"rails": Rails("main", GROUPS, mode)}
+        view = View(0.0, {"main": JobView(RANKS, self.ports, groups=GROUPS)})
+        rails = {"rails": Rails(RailsOptions(mode), "main")}
         self.executor = ControllerExecutor(
             rails, view, inbox, log, self.commands.handlers, {"main": tell}
         )
@@ -44,28 +45,33 @@ class RailsAtWork:
         self.executor.begin()
         for name, ranks in GROUPS.items():
             for rank in ranks:
-                self.executor.observe(GroupJoined("main", rank, name))
+                self.executor.observe(JobObserved("main", protocol.GroupJoined(rank, name)))
 
     def reach(self, name, number=0):
         stage = Stage(name, number, GROUPS[name])
         for rank in stage.ranks:
-            self.executor.observe(StageReached("main", rank, stage))
+            self.executor.observe(JobObserved("main", protocol.StageReached(rank, stage)))
 
     def leave(self, name, following=None):
         stage = following and Stage(following, 0, GROUPS[following])
         for rank in GROUPS[name]:
             mine = stage if stage and rank in stage.ranks else None
-            self.executor.observe(StageLeft("main", rank, mine))
+            self.executor.observe(JobObserved("main", protocol.StageLeft(rank, mine)))
 
     def are_told(self, name):
-        return self.inbox.wait(lambda: name in [one.message["group"] for one in self.told], soon())
+        def is_lit():
+            said = [one.message for one in self.told]
+            return name in [one["group"] for one in said if one["do"] == "stage-lit"]
+
+        return self.inbox.wait(is_lit, soon())
 
     def circuits(self, name):
         return circuits_of(Stage(name, 0, GROUPS[name]), GROUPS[name], self.ports)
 
     @property
     def lit(self):
-        return self.bench.fabric.owned.of(self.commands.owner("rail0"))
+        owned, owner = self.bench.fabric.owned, self.commands.owner
+        return frozenset().union(*(owned.of(owner("rail0", name)) for name in GROUPS))
 
 
 @pytest.fixture
@@ -99,7 +105,7 @@ def test_circuits_of_stages_are_made_on_the_switch_and_their_ranks_are_told(at_w
     assert rails.executor.failure == ""
     rails.bench.fabric.check(soon())  # the switch reads the same
     changes = [event for event in rails.lab.log_events if event.kind == "fabric.change"]
-    assert len(changes) == 4
+    assert len(changes) == 5, "what is in the way of pp0 goes first, and pp1 settles beside it"
 
 
 def test_nothing_goes_until_those_at_both_ends_have_left(at_work):
@@ -109,11 +115,11 @@ def test_nothing_goes_until_those_at_both_ends_have_left(at_work):
         assert rails.are_told(name)
     stage = Stage("pp0", 0, GROUPS["pp0"])
     for rank in stage.ranks:
-        rails.executor.observe(StageReached("main", rank, stage))
+        rails.executor.observe(JobObserved("main", protocol.StageReached(rank, stage)))
     assert rails.lit == rails.circuits("dp0") | rails.circuits("dp1")
-    rails.executor.observe(StageLeft("main", 1, None))
+    rails.executor.observe(JobObserved("main", protocol.StageLeft(1, None)))
     assert rails.lit == rails.circuits("dp0") | rails.circuits("dp1")
-    rails.executor.observe(StageLeft("main", 3, None))
+    rails.executor.observe(JobObserved("main", protocol.StageLeft(3, None)))
     assert rails.are_told("pp0")
     assert rails.lit == rails.circuits("pp0")
 

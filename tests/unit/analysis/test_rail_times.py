@@ -1,0 +1,41 @@
+"""The times of a job on rails, from planted events."""
+
+import pytest
+
+from testbed.analysis.rail_times import rail_values
+from testbed.events import Event
+
+
+def sample(rank, step, end, size=1024, dimension="dp"):
+    data = {"rank": rank, "step": step, "end": end, "size": size, "dimension": dimension}
+    return Event(0, end, "sample", f"rank {rank}", data={**data, "iteration": step // 2})
+
+
+def lit(seconds, changed=True):
+    return Event(0, 1.0, "stage.lit", "dp0", data={"seconds": seconds, "changed": changed})
+
+
+def iterations(*ends, rank=0, size=1024):
+    """Return the samples of iterations that end then, each of two collectives."""
+    for number, end in enumerate(ends):
+        yield sample(rank, 2 * number, end - 0.1, size)
+        yield sample(rank, 2 * number + 1, end, size, "pp")
+
+
+def test_an_iteration_is_that_of_the_slowest_rank_in_the_second_half():
+    ends = [0.0, 9.0, 18.0, 19.0, 20.0]
+    samples = [*iterations(*ends), *iterations(*(100 + 1.5 * end for end in ends), rank=1)]
+    assert rail_values(samples, [])["iteration_time"] == pytest.approx(1.5)
+
+
+def test_an_iteration_is_of_the_largest_messages_alone():
+    samples = [*iterations(0.0, 1.0, 2.0), *iterations(5.0, 5.5, 6.0, size=64)]
+    assert rail_values(samples, [])["iteration_time"] == pytest.approx(1.0)
+
+
+def test_a_change_takes_the_median_of_those_that_changed_something():
+    assert rail_values([], [lit(0.1), lit(0.3), lit(0.2), lit(0.0, False)]) == {"change_time": 0.2}
+
+
+def test_without_groups_and_rails_there_is_nothing():
+    assert rail_values([], []) == {}

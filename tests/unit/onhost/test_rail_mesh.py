@@ -1,0 +1,128 @@
+"""Ranks on rails, as processes over loopback: the controller says when their circuits are lit."""
+
+from __future__ import annotations
+
+import select
+import time
+
+import pytest
+
+from testbed.control.controller import CommandJob, Fail, JobObserved, JobView, View
+from testbed.control.descriptors import RailsOptions
+from testbed.control.rails import MoveRail, RailMoved, Rails
+from testbed.fabric.fibre_plant import own_ports
+from testbed.jobs.descriptors import AllReduceOptions
+from testbed.jobs.training import OnRails
+from testbed.run.agent_reports import on_rails
+from tests.unit.onhost.rank_driver import PATIENCE
+
+SAID = ("group-joined", "stage-reached", "stage-left")
+
+
+class AtWork:
+    """The controller of rails beside ranks, with switches that make circuits at once."""
+
+    def __init__(self, gang, mesh, hosts, mode="on-demand", **more):
+        given = AllReduceOptions(len(hosts), (4096, 40), iterations=3, warmup=1, mesh=mesh, **more)
+        self.job = OnRails(given)
+        told, ports = self.job.for_rank()["options"], 2
+        self.gang = gang("groups", told, len(hosts), hosts=hosts, own=ports)
+        names = tuple(dict.fromkeys(hosts))
+        each = len(hosts) // len(names)
+        own = {name: tuple(f"p{n}" for n in range(each * ports)) for name in names}
+        view = JobView(tuple(hosts), own_ports(names, own, each), groups=self.job.groups)
+        self.controller = Rails(RailsOptions(mode), "main")
+        self.state = self.controller.begin(View(0.0, {"main": view}))
+        self.lit, self.moves, self.failure = frozenset(), [], ""
+
+    def serve(self, until):
+        """Tell the controller what ranks say, and ranks what it answers."""
+        lines = {member.line: rank for rank, member in enumerate(self.gang.members)}
+        while not until() and not self.failure:
+            ready, _, _ = select.select(list(lines), [], [], PATIENCE)
+            assert ready, "nobody says anything any more"
+            for line in ready:
+                rank = lines[line]
+                for said in self.gang.members[rank].listen():
+                    if said["event"] in SAID:
+                        self.step(JobObserved("main", on_rails(rank, said)))
+
+    def step(self, observation):
+        self.state, commands = self.controller.step(self.state, time.monotonic(), observation)
+        for command in commands:
+            if isinstance(command, CommandJob):
+                for rank in command.what.ranks:
+                    message = dict(command.what.message)
+                    self.gang.members[rank].tell(message.pop("do"), **message)
+            elif isinstance(command, MoveRail):
+                self.moves.append(command.move)
+                self.step(RailMoved(command.rail, command.move.number))
+            elif isinstance(command, Fail):
+                self.failure = command.reason
+
+    def all_said(self, event):
+        return lambda: all(member.of_kind(event) for member in self.gang.members)
+
+    def run(self, probe=True):
+        self.gang.join(1, probe=probe)
+        self.serve(self.all_said("done"))
+        assert not self.failure
+        return [member.of_kind("sample") for member in self.gang.members]
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned", "learned"])
+def test_every_group_on_rails_has_every_value_right(gang, mode):
+    hosts = [f"h{rank // 2}" for rank in range(8)]
+    at_work = AtWork(gang, {"dp": 2, "pp": 2, "tp": 2}, hosts, mode, collectives={"pp": "chain"})
+    for samples in at_work.run():
+        assert [sample["dimension"] for sample in samples] == ["dp", "pp", "tp"] * 6
+        assert all(sample["verified"] for sample in samples)
+        for said in samples:
+            assert said["reached"] <= said["lit"] <= said["begin"] <= said["end"]
+    iterations = 1 + 1 + 2 * (1 + 3)  # connecting, probing, two sizes each with a warm-up
+    assert len(at_work.moves) == 8 * iterations, "eight groups on rails, each in every iteration"
+
+
+def test_groups_of_four_use_the_circuits_of_their_ring(gang):
+    at_work = AtWork(gang, {"dp": 4}, ["h0", "h1", "h2", "h3"])
+    for samples in at_work.run():
+        assert all(set(said["waits"]) <= {"0", "1", "2", "3"} for said in samples)
+        assert len(samples) == 6
+    assert [len(move.add) for move in at_work.moves] == [4], "once lit, they stay"
+
+
+def test_a_rank_leaves_a_stage_only_when_its_collective_is_over(gang):
+    at_work = AtWork(gang, {"dp": 2, "pp": 2}, ["h0", "h1", "h2", "h3"], "provisioned")
+    at_work.run(probe=False)
+    for member in at_work.gang.members:
+        said = [one for one in member.events if one["event"] in (*SAID, "sample")]
+        stages = [one["stage"] for one in said if one["event"] == "stage-left"]
+        assert stages == [one["stage"] for one in said if one["event"] == "stage-reached"]
+        left = [one["mono"] for one in said if one["event"] == "stage-left"]
+        ends = [one["end"] for one in said if one["event"] == "sample"]
+        assert all(any(end <= at for at in left) for end in ends)
+        following = [one.get("following") for one in said if one["event"] == "stage-left"]
+        assert following[2:-1] == stages[3:], "who leaves knows what is next, but to connect"
+        assert following[-1] is None
+
+
+def test_a_rank_that_waits_for_circuits_leaves_when_ordered(gang):
+    at_work = AtWork(gang, {"dp": 2}, ["h0", "h1"])
+    at_work.gang.join(1)
+    at_work.gang.hear("group-joined")
+    at_work.gang.tell("leave", generation=1)
+    assert all(said["generation"] == 1 for said in at_work.gang.hear("left"))
+
+
+def test_circuits_of_another_generation_are_not_taken_for_those_of_this_one(gang):
+    at_work = AtWork(gang, {"dp": 2}, ["h0", "h1"])
+    whole = {"group": "dp0"}
+    at_work.gang.tell("group-whole", generation=1, **whole)
+    lit = {"group": "dp0", "ranks": [0, 1], "number": 9, "links": []}
+    at_work.gang.tell("stage-lit", generation=1, **lit)
+    at_work.gang.join(2)
+    at_work.gang.tell("group-whole", generation=2, **whole)
+    at_work.gang.hear("stage-reached")
+    for member in at_work.gang.members:
+        with pytest.raises(AssertionError, match="no generation"):
+            member.hear("generation", patience=0.3)

@@ -1,0 +1,94 @@
+"""Plans of jobs on rails: each rank of a host has ports of its own, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.fabric.circuits import HostPort
+from testbed.run.places import ports_of_ranks
+from testbed.run.planning.placement import place
+from testbed.run.planning.planner import make_plan
+from testbed.run.planning.steps import RunTrial
+from testbed.schema import load_experiment, load_lab
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+EXPERIMENT = """\
+experiment: small
+question: Who is joined with whom?
+needs: {{hosts: 8, fabric: circuit}}
+jobs:
+  main: {{kind: allreduce, ranks: 8, ranks_per_host: {each}, sizes: [4 KiB], mesh: {mesh}{more}}}
+"""
+SPLIT = "{dp: 2, pp: 2, tp: 2}"
+
+
+@pytest.fixture
+def planned(tmp_path):
+    def plan(lab="rails", each=2, mesh=SPLIT, more="", controllers=""):
+        text = EXPERIMENT.format(each=each, mesh=mesh, more=more)
+        text = text.replace("hosts: 8", f"hosts: {8 // each}") + controllers
+        (tmp_path / "e").write_text(text)
+        return load_experiment(tmp_path / "e"), load_lab(CONFIGS / f"{lab}.yaml")
+
+    return plan
+
+
+def test_ranks_of_a_host_share_its_ports_evenly(planned):
+    experiment, lab = planned("rails-wide")
+    (placed,) = place(experiment, lab).values()
+    ports = ports_of_ranks(placed.job, placed.hosts, lab.ports())
+    assert ports[2] == (HostPort("h1", "p0"), HostPort("h1", "p1"))
+    assert ports[3] == (HostPort("h1", "p2"), HostPort("h1", "p3"))
+
+
+def test_a_job_in_groups_brings_the_controller_of_rails_along_with_all_its_circuits(planned):
+    plan = make_plan(*planned(), seed=1)
+    (controller,) = plan.arms[0].controllers
+    assert (controller.kind, controller.job) == ("rails", "main")
+    every = {circuit for matching in controller.circuits for circuit in matching}
+    assert len(every) == 8, "four groups of two along dp, four along pp, none inside hosts"
+    assert all(circuit.a.port == circuit.b.port for circuit in every), "no circuit joins two rails"
+    (trial,) = [step for step in plan.steps if isinstance(step, RunTrial)][:1]
+    assert trial.adds == (), "ranks ask for all of them"
+
+
+REFUSED = {
+    "too few ports for a ring": (
+        {"mesh": "{dp: 4, tp: 2}"},
+        "rails does not fit job main: a ring of 4 ranks with 1 fibre to each neighbour takes 2",
+    ),
+    "ports that ranks cannot share evenly": (
+        {"each": 4, "mesh": "{dp: 2, tp: 4}"},
+        "rails join ranks by their own ports: h0 has 2 fabric ports, which its 4 ranks cannot",
+    ),
+    "a group on several rails": (
+        {"mesh": "{pp: 2, dp: 4}"},
+        "rails does not fit job main: the ranks of group dp0 are on several rails",
+    ),
+    "an all-to-all of more than two": (
+        {
+            "lab": "rails-wide",
+            "each": 1,
+            "mesh": "{ep: 8}",
+            "more": ", collectives: {ep: all-to-all}",
+        },
+        "an all-to-all of 8 ranks along ep takes other circuits than those of their ring",
+    ),
+    "a policy that would move the circuits, too": (
+        {"controllers": "policy: {kind: splice}\n"},
+        "splice",
+    ),
+    "a wait longer than ranks wait": (
+        {"controllers": "controllers: [{kind: rails, limit: 2 min}]\n"},
+        "limit must be above 0 and at most 60 s, not 120 s",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_rails_cannot_do_is_refused(planned, name):
+    changes, message = REFUSED[name]
+    with pytest.raises(FileError) as caught:
+        make_plan(*planned(**changes), seed=1)
+    assert message in str(caught.value)
