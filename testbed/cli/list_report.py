@@ -157,6 +157,6 @@ def _write_figures(summary: Summary, directory: RunDirectory) -> None:
     if why := directory.foreign():
         raise UsageError(f"no figure was written to {directory.path}: {why}")
     folder = directory.inside("figures")
-    files = write_figures(summary, folder)
+    files = write_figures(summary, folder, directory.path)
     names = ", ".join(file.name for file in files)
     print(f"wrote {names or 'no figure'} to {folder}", file=sys.stderr)

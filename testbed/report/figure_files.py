@@ -12,17 +12,21 @@ from testbed.errors import LabError, UsageError
 from testbed.files import replace_file
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
+from testbed.report.mesh_frames import mesh_drawings
 from testbed.report.short_arm_names import shortened
 
 
-def write_figures(summary: Summary, folder: Path) -> list[Path]:
-    """Write every figure of a run to a folder as SVG, PDF and CSV; return the files."""
+def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
+    """Write every figure of a run to a folder as SVG, PDF and CSV; return the files.
+
+    `run` is the directory of the run, for what was sent to its instruments.
+    """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder} is not a directory", hint="move it away")
     try:
         folder.mkdir(exist_ok=True)
         written = []
-        for drawing in drawings(shortened(summary)):
+        for drawing in (*drawings(shortened(summary)), *mesh_drawings(run)):
             for name, content in _files(drawing):
                 replace_file(folder / name, content)
                 written.append(folder / name)

@@ -1,4 +1,4 @@
-"""Draw the figures of a report; with `canvas`, the only importer of matplotlib."""
+"""Draw the figures of a report; with `canvas` and `mesh_figure`, the importers of matplotlib."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_every_matching_of_four_hosts_joins_exactly_its_pairs(testbed: CommandLi
         assert (report["answered"][str(report["peer"])], set(others.values())) == (100, {0})
     assert [len(pairs) for pairs in met.values()] == [2, 2, 2]
     assert len(set.union(*met.values())) == 6
-    notes = (testbed.results / "latest" / "events.jsonl").read_text()
+    notes = (testbed.results / "latest" / "wire" / "mesh.jsonl").read_text()
     assert "cells that each circuit passes: " in notes
 
 

@@ -184,7 +184,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
             circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
             self._dialect.note(f"these circuits stay, on another path: {circuits}")
         wanted = after(self._known_state(), change)
-        lengths = (f"{i}→{e} {len(routing.paths[i].steps)}" for i, e in sorted(wanted.items()))
+        lengths = (f"{i} to {e}: {len(routing.paths[i].steps)}" for i, e in sorted(wanted.items()))
         self._dialect.note(f"cells that each circuit passes: {', '.join(lengths) or 'none'}")
         return self._send_setting(routing.setting, deadline)
 

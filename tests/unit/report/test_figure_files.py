@@ -25,7 +25,7 @@ def table(path):
 def written(recoveries, summarised, tmp_path_factory):
     """Write the figures of the real run of two recoveries; return the folder and the summary."""
     found, folder = summarised(recoveries), tmp_path_factory.mktemp("real") / "figures"
-    files = write_figures(found, folder)
+    files = write_figures(found, folder, folder.parent)
     assert sorted(files) == sorted(folder.iterdir())
     return folder, found
 
@@ -66,7 +66,7 @@ def test_the_figure_of_recoveries_leaves_no_room_for_parts_that_it_does_not_name
 def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
     values = [{"busbw_4kib": 1e6 + n, "busbw_1mib": 4e8 + n} for n in range(6)]
     found = summary(*(trial(n, values=values[n]) for n in range(6)))
-    write_figures(found, tmp_path)
+    write_figures(found, tmp_path, tmp_path)
     rows = table(tmp_path / "busbw.csv")
     assert [(row["arm"], row["bytes"], row["n"]) for row in rows] == [
         ("warm", "4096", "6"),
@@ -79,7 +79,7 @@ def test_the_csv_file_of_bandwidth_has_a_row_for_each_arm_and_size(tmp_path):
 def test_the_csv_file_of_bandwidth_flags_sizes_above_the_rate_of_a_port(tmp_path):
     found = summary(*(trial(n, values={"busbw_4kib": 6e8, "busbw_1mib": 4e8}) for n in range(6)))
     why = "600 Mbit/s is above the 500 Mbit/s of a port"
-    write_figures(replace(found, flags={"warm.busbw_4kib": why}), tmp_path)
+    write_figures(replace(found, flags={"warm.busbw_4kib": why}), tmp_path, tmp_path)
     assert [row["flag"] for row in table(tmp_path / "busbw.csv")] == [why, ""]
     assert "circled: more than a port carries" in (tmp_path / "busbw.svg").read_text()
 
@@ -101,10 +101,10 @@ def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):
     folder.mkdir()
     (folder / "times.svg").symlink_to(elsewhere)
     (folder / "times.pdf").write_text("of an earlier call")
-    write_figures(summary(recovery(0)), folder)
+    write_figures(summary(recovery(0)), folder, tmp_path)
     assert elsewhere.read_text() == "mine"
     assert not (folder / "times.svg").is_symlink()
     assert (folder / "times.pdf").read_bytes().startswith(b"%PDF-")
     (tmp_path / "linked").symlink_to(folder)
     with pytest.raises(UsageError, match="not a directory"):
-        write_figures(summary(recovery(0)), tmp_path / "linked")
+        write_figures(summary(recovery(0)), tmp_path / "linked", tmp_path)

@@ -1,0 +1,75 @@
+"""The figures of photonic meshes, from what a run sent to them."""
+
+import json
+
+import pytest
+
+from testbed.fabric.mesh import hexagonal
+from testbed.fabric.mesh_routes import route
+from testbed.report.canvas import WIDE
+from testbed.report.mesh_frames import frames, mesh_drawings
+from testbed_drivers.switches.photonic_mesh import cells_line
+
+LAB = """
+lab: small
+hosts:
+  h0: {ssh: h0, ports: {p0: {interface: eth1, address: 10.0.0.1/24, tx: mesh.1, rx: mesh.4}}}
+  h1: {ssh: h1, ports: {p0: {interface: eth1, address: 10.0.0.2/24, tx: mesh.2, rx: mesh.5}}}
+switches:
+  mesh:
+    driver: photonic-mesh
+    resource: TCPIP::192.0.2.10::5025::SOCKET
+    ports: [1-6]
+    width: 3
+    height: 3
+"""
+MESH = hexagonal(3, 3)
+WANTED = ({1: 5, 2: 4}, {1: 4}, {1: 5, 2: 4})
+
+
+def line(direction, data):
+    return json.dumps({"mono": 1.0, "instrument": "mesh", "direction": direction, "data": data})
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "lab.yaml").write_text(LAB)
+    (tmp_path / "wire").mkdir()
+    sent = [cells_line(dict(enumerate(route(MESH, one).setting))) + "\n" for one in WANTED]
+    rows = [line("receive", "photonic mesh, 38 cells\n"), *(line("send", one) for one in sent)]
+    rows += [line("send", "[(0, 'x')]\n"), line("note", sent[1]), '{"mono": 1.0, "dire']
+    (tmp_path / "wire" / "mesh.jsonl").write_text("\n".join(rows))
+    return tmp_path
+
+
+def test_there_is_a_frame_for_each_set_of_circuits_in_order(run):
+    assert [frame.circuits for frame in frames(run)] == [WANTED[0], WANTED[1]]
+
+
+def test_a_figure_has_the_cells_of_every_route_as_rows(run):
+    first, second = mesh_drawings(run)
+    assert (first.name, second.name) == ("mesh-01", "mesh-02")
+    assert first.headings == ("ingress", "egress", "place", "cell", "gate")
+    paths = route(MESH, WANTED[0]).paths
+    by_circuit = {i: [(row[3], row[4]) for row in first.rows if row[0] == i] for i in (1, 2)}
+    assert by_circuit == {i: [(s.cell, s.gate.value) for s in paths[i].steps] for i in (1, 2)}
+
+
+def test_the_light_of_a_circuit_is_drawn_through_as_many_corners_as_cells_and_one_more(run):
+    first, _ = mesh_drawings(run)
+    (ax,) = first.draw(WIDE).axes
+    drawn = {drawing.get_label(): len(drawing.get_xdata()) for drawing in ax.lines}
+    paths = route(MESH, WANTED[0]).paths
+    assert drawn == {
+        f"{i} to {e}: {len(paths[i].steps)} cells": len(paths[i].steps) + 1
+        for i, e in WANTED[0].items()
+    }
+    (sides,) = ax.collections
+    assert len(sides.get_segments()) == len(MESH.cells)
+    assert {text.get_text() for text in ax.texts} == set("123456")
+
+
+def test_a_run_without_a_mesh_has_no_such_figure(tmp_path):
+    assert list(mesh_drawings(tmp_path)) == []
+    (tmp_path / "lab.yaml").write_text(LAB)
+    assert list(mesh_drawings(tmp_path)) == []
