@@ -1,8 +1,11 @@
 """The job `mesh-model`: its options, stuck cells, and proofs about refused matchings."""
 
+from dataclasses import replace
+
 import pytest
 
 from testbed.fabric.mesh import Gate, hexagonal
+from testbed.fabric.mesh_ports import choose_ports, route_all
 from testbed.jobs import mesh_model
 from testbed.jobs.mesh_descriptors import MeshModelOptions
 from testbed.jobs.mesh_model import MeshModel
@@ -52,6 +55,23 @@ def test_stuck_cells_are_drawn_from_the_seed_and_few_are_among_many(monkeypatch)
     assert few.items() <= many.items() and other_few.items() <= other_many.items()
     assert len({str(sorted(each.items(), key=str)) for each in drawn}) == 5
     assert {*many.values()} <= {*Gate} and of_another_seed.keys() != few.keys()
+
+
+def test_one_stuck_cell_in_fourteen_ways_costs_a_matching_and_most_of_these_cost_all():
+    mesh = hexagonal(4, 4)
+    chosen = choose_ports(mesh, 8, "bidi", seed=SEED)
+    at_ports = {
+        number for number, cell in enumerate(mesh.cells) if {*cell.joints} & {*chosen.mesh.ingress}
+    }
+    left = {}
+    for number in range(len(mesh.cells)):
+        for gate in Gate:
+            stuck = replace(mesh, stuck={number: gate})
+            count = route_all(stuck, chosen.rim, "bidi").count
+            left |= {(number, gate): count} if count < 7 else {}
+    assert sorted(left.values()) == [0] * 6 + [6] * 3
+    whole = [gate for (number, gate), count in left.items() if not count and number in at_ports]
+    assert whole == [Gate.BAR] * 4
 
 
 def test_what_the_router_does_not_route_is_proved_impossible_or_left_open():
