@@ -76,6 +76,8 @@ class _Run:
                 yield from self._begin(event)
             case "recovery.decided" if self._trial:
                 yield from self._trial.decide(event, self._cause(event))
+            case "recovery.fenced" if self._trial:
+                yield from self._trial.fence(event, self._cause(event))
             case "trial.end" if self._trial:
                 ended = event.data["reason"] or event.data.get("response") or ""
                 yield from self._trial.missing(ended)
@@ -181,6 +183,9 @@ class _Run:
             yield Deviation(f"{at}, not rank {planned['rank']}", self._why.get(job, ""))
         if event.data["held"] != (planned["hold"] is not None):
             yield Deviation(f"{at}, and was held otherwise than planned")
+        options = trial.options(planned.get("entry", 0))
+        if (given := event.data.get("options", options)) != options:
+            yield Deviation(f"{at} with {given}, not with {options}")
 
     def _cause(self, event: Event) -> str:
         """Return what led to an event, in words; empty where nothing says so."""
@@ -211,6 +216,11 @@ class _Trial:
             for one in self.recoveries
             for decision in one["decisions"]
         ]
+        self._unfenced = [
+            (one["job"], fence["host"], fence["means"])
+            for one in self.recoveries
+            for fence in one.get("fences", ())
+        ]
 
     def planned_circuits(self, job: str) -> Iterator[Circuits]:
         """Yield all circuits that a job may have at some time of the trial."""
@@ -240,6 +250,20 @@ class _Trial:
             what = f"{replacement} replaced {victim}, which was not predicted"
             yield Deviation(f"trial {self.number}: {what}", cause)
 
+    def fence(self, event: Event, cause: str) -> Iterator[Deviation]:
+        """Compare a fence with those predicted: which host, and by which means."""
+        fence = event.origin.job, event.subject, event.data["by"]
+        if fence in self._unfenced:
+            self._unfenced.remove(fence)
+        else:
+            _, host, means = fence
+            what = f"{host} was fenced by {means}, which was not predicted"
+            yield Deviation(f"trial {self.number}: {what}", cause)
+
+    def options(self, entry: int) -> Any:
+        """Return the options of one of the arm's faults."""
+        return self._arm["faults"][entry]["options"]
+
     def take(self, kind: str, job: str, rank: int) -> Mapping[str, Any] | None:
         """Return a planned fault that has not happened yet, that of the rank if there is one."""
         alike: list[Mapping[str, Any]] = [
@@ -255,18 +279,20 @@ class _Trial:
         """Compare a fault of a far end with those planned."""
         kind, scope = event.data["fault"], event.data["scope"]
         for one in self._far_ends:
-            options = self._arm["faults"][one["entry"]]["options"]
-            if (one["kind"], one["switch"], options) == (kind, event.subject, scope):
+            planned = one["kind"], one["switch"], self.options(one["entry"])
+            if planned == (kind, event.subject, scope):
                 self._far_ends.remove(one)
                 return
         yield Deviation(f"trial {self.number}: {kind} of {event.subject} with {scope}")
 
     def missing(self, reason: str) -> Iterator[Deviation]:
-        """Yield the faults and the decisions that did not happen, for this reason."""
+        """Yield the faults, decisions and fences that did not happen, for this reason."""
         for fault in (*self._left, *self._far_ends):
             yield Deviation(f"trial {self.number}: {fault['kind']} did not happen", reason)
         for _, victim, replacement in self._undecided:
             yield Deviation(f"trial {self.number}: {replacement} did not replace {victim}", reason)
+        for _, host, means in self._unfenced:
+            yield Deviation(f"trial {self.number}: {host} was not fenced by {means}", reason)
 
 
 def _named(circuits: Iterable[Mapping[str, Any]]) -> Circuits:

@@ -61,6 +61,7 @@ TRIAL_KINDS = {
         breaks=flag("whether it breaks the job, or only slows a rank down"),
         held=flag("whether it is taken back before the job must have recovered"),
         entry=integer("which of the experiment's faults it is, from 0", optional=True),
+        options=mapping("its options", optional=True),
         sent=_term("the earliest that it took effect, in `t`"),
         done=_term("the latest that it took effect, in `t`"),
         host=text("the host whose clock `mono` is on, where there is one", optional=True),

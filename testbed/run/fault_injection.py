@@ -7,8 +7,8 @@ often it took effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -70,6 +70,7 @@ class FaultInjection:
     victim: Victim
     context: RunContext
     responses: ResponseTracker
+    options: Mapping[str, Any] = field(default_factory=dict)
     receipt: str = ""
     """The observer that has seen the fault, besides the injector."""
     origin: Origin = NOWHERE
@@ -141,6 +142,7 @@ class FaultInjection:
         name = self.plan.kind
         data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
         data |= {"held": self.plan.hold is not None, "entry": self.plan.entry}
+        data |= {"options": self.options}
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}

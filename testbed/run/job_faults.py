@@ -11,6 +11,7 @@ from testbed.events.origin import Origin
 from testbed.run.context import RunContext
 from testbed.run.fault_injection import FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
+from testbed.run.planning.arm_plans import plain_options
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
@@ -47,7 +48,10 @@ class JobFaults:
             host = plan.port.partition(".")[0]
             return f"the job has moved away from {host}, whose port was to be hit"
         fault, origin = made_fault(self._experiment, plan.entry), Origin(self._job.name)
-        injection = FaultInjection(plan, fault, victim, self._context, responses, origin=origin)
+        options = plain_options(self._experiment.faults[plan.entry])
+        injection = FaultInjection(
+            plan, fault, victim, self._context, responses, options, origin=origin
+        )
         # From here on, and no earlier: what is noticed and repaired counts as its doing.
         self._injections.append(injection)
         at_once()

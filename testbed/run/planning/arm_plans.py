@@ -115,10 +115,16 @@ def _placement(planned: PlannedJob, experiment: Experiment) -> Placement:
 
 
 def _planned_fault(fault: Fault) -> PlannedFault:
-    options = json.loads(json.dumps(asdict(fault.options), default=_plain))
+    options = plain_options(fault)
     return PlannedFault(
         fault.kind, fault.job, str(fault.target), fault.at.step, fault.hold, options, fault.at.after
     )
+
+
+def plain_options(fault: Fault) -> dict[str, Any]:
+    """Return the options of a fault as they are written in `plan.json` and events."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(fault.options), default=_plain))
+    return plain
 
 
 def _plain(value: object) -> object:

@@ -66,6 +66,7 @@ RUN = (
     event(8, "symptom", "rank 0", source="carrier"),
     event(9, "fault.inject", "h1", **INJECTED),
     event(10, "recovery.decided", "h1", cause=8, because="h1 is off", replacement="h2"),
+    event(15, "recovery.fenced", "h1", cause=10, rank=1, by="none", means="its outlet reads off"),
     event(11, "fabric.change", "recovery", cause=10, circuits=SPLICED_NAMES),
     event(12, "membership", "main", cause=10, hosts=["h0", "h2"]),
     event(13, "trial.end", "warm", reason="", response="recovered"),
@@ -146,7 +147,7 @@ def test_circuits_of_a_controller_that_the_plan_lists_are_planned():
     plan = copy.deepcopy(PLAN)
     plan["steps"][2]["recoveries"] = []
     plan["arms"][0]["controllers"][0]["circuits"] = [SPLICED]
-    assert told(plan, run(_10=None, _12=None)) == []
+    assert told(plan, run(_10=None, _12=None, _15=None)) == []
 
 
 def test_a_recovery_that_was_not_predicted_names_what_was_observed():
@@ -155,6 +156,7 @@ def test_a_recovery_that_was_not_predicted_names_what_was_observed():
     because = "symptom 8 of rank 0 carrier"
     assert told(plan, RUN) == [
         f"trial 0: h2 replaced h1, which was not predicted: {because}",
+        f"trial 0: h1 was fenced by none, which was not predicted: {because}",
         f"trial 0: recovery gave job main other circuits than planned: {because}",
         f"trial 0: job main went on on h0, h2: {because}",
     ]
@@ -162,8 +164,25 @@ def test_a_recovery_that_was_not_predicted_names_what_was_observed():
 
 def test_a_predicted_recovery_that_did_not_come_names_what_the_job_did_instead():
     rode = event(13, "trial.end", "warm", reason="", response="rode out")
-    assert told(PLAN, run(_10=None, _11=None, _12=None, _13=rode)) == [
-        "trial 0: h2 did not replace h1: rode out"
+    assert told(PLAN, run(_10=None, _11=None, _12=None, _13=rode, _15=None)) == [
+        "trial 0: h2 did not replace h1: rode out",
+        "trial 0: h1 was not fenced by none: rode out",
+    ]
+
+
+def test_a_fence_by_other_means_than_predicted_names_what_was_observed():
+    fenced = event(15, "recovery.fenced", "h1", cause=10, rank=1, by="network", means="no circuit")
+    assert told(PLAN, run(_15=fenced)) == [
+        "trial 0: h1 was fenced by network, which was not predicted: symptom 8 of rank 0 carrier",
+        "trial 0: h1 was not fenced by none: recovered",
+    ]
+
+
+def test_a_fault_with_other_options_than_planned_has_no_cause():
+    assert told(PLAN, run(_9=event(9, "fault.inject", "h1", **INJECTED, options={}))) == []
+    given = event(9, "fault.inject", "h1", **INJECTED, options={"delay": 2.0})
+    assert told(PLAN, run(_9=given)) == [
+        "trial 0: power-cut hit rank 1 on h1 with {'delay': 2.0}, not with {}: nothing says why"
     ]
 
 
