@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TextIO, assert_never
 
 from testbed.analysis.settings import Profile, Settings
@@ -133,14 +134,25 @@ def _lines_of_job(job: steps.StartJob) -> Iterator[str]:
 
 
 def _trials(trials: Sequence[steps.RunTrial]) -> Iterator[Row]:
-    yield "#", "variant", "fault", "of rank", "at step", "held"
+    """Yield the rows of each trial: its faults, and beside these what is expected to recover it."""
+    predicted = "predicted" if any(trial.recoveries for trial in trials) else ""
+    yield "#", "variant", "fault", "rank", "at step", "held", predicted
     for trial in trials:
-        yield str(trial.number), trial.arm, *_fault(trial.fault)
-        for more in trial.faults[1:]:
-            yield "", "", *_fault(more)
+        faults = [_fault(one) for one in trial.faults or (None,)]
         for other in trial.far_end_faults:
             name = f"{other.kind} of {other.switch}"
-            yield "", "", name, "", str(other.step), "on a twin only"
+            faults.append((name, "", str(other.step), "on a twin only"))
+        decided = [_decision(one) for of in trial.recoveries for one in of.decisions]
+        rows = zip_longest(faults, decided, fillvalue=None)
+        for number, (fault, decision) in enumerate(rows):
+            first = ("", "") if number else (str(trial.number), trial.arm)
+            yield *first, *(fault or ("", "", "", "")), decision or ""
+
+
+def _decision(one: steps.PredictedDecision) -> str:
+    if one.replacement == one.victim:  # a rank on its host, or a circuit
+        return "lit again" if "–" in one.victim else f"{one.victim} again"
+    return f"{one.replacement} for {one.victim}" if one.replacement else f"without {one.victim}"
 
 
 def _fences(fences: Sequence[Fences]) -> Iterator[Row]:

@@ -11,6 +11,7 @@ import pytest
 from testbed.analysis.settings import Profile
 from testbed.cli.planning import planned_profiles
 from testbed.report.plan_page import print_plan, print_planned
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 from tests.unit.report.runs_by_hand import plan
 
@@ -54,6 +55,22 @@ def test_the_plan_page_shows_fault_victim_and_time_of_every_trial():
         [str(n), arm, "power-cut", "1", "8", "+", "0.25", "until", "recovered"]
         for n, arm in enumerate(("warm", "cold", "warm"))
     ]
+
+
+def test_the_plan_page_shows_what_is_expected_to_replace_what_fails_beside_the_faults():
+    text = ""
+    for name in ("two-faults", "shrink", "faults", "restart"):
+        lab = load_lab(ROOT / "configs" / "rack.yaml")
+        experiment = load_experiment(ROOT / "experiments" / f"{name}.yaml")
+        text += "\n".join(page(make_plan(experiment, lab, seed=7), 80))
+    for row in (
+        "0  only     power-cut  2     8 + 0.95     until recovered  h4 for h1",
+        "           power-cut  1     50 ms later  until recovered  h5 for h2",
+        "0  only     power-cut  2     8 + 0.95  until recovered  without h2",
+        "0  dark-circuit  dark-circuit  0     8 + 0.07  until recovered  lit again",
+    ):
+        assert row in text
+    assert re.search(r"rank-lost .*  h0 again", text)
 
 
 def test_the_last_line_states_seed_and_digest_and_that_nothing_was_changed():
