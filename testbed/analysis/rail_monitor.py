@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.analysis.clocks import Clocks
@@ -19,7 +19,7 @@ class Removal:
     change: int
     """The number of the event of the change."""
     sample: int
-    """The number of the event of the collective."""
+    """The number of the event of the collective, or of the step that it is of."""
     ranks: tuple[int, ...]
     """Of the group, those at the circuit's ends."""
 
@@ -29,6 +29,10 @@ class Removal:
             f"circuit {self.circuit} went at {self.at:.6f} s (event {self.change}) while ranks "
             f"{ranks} were in a collective (event {self.sample})"
         )
+
+
+_Span = tuple[Event, Sequence[int], float, float]
+"""Of a collective: the event that tells of it, its ranks, and the times between which it ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +62,16 @@ def monitor(events: Iterable[Event]) -> Monitored:
             now = frozenset(map(str, event.data["circuits"]))
             changes += [(event, circuit) for circuit in sorted(lit - now)]
             lit = now
-        elif event.kind == "sample" and event.data.get("dimension"):
+        elif event.kind == "operations" or event.data.get("dimension"):
             samples.append(event)
     users = _users({event.data["rank"]: event.data["host"] for event in samples}, ports)
-    spans = [(event, *_span(event, clocks)) for event in samples]
+    spans = [span for event in samples for span in _spans(event, clocks)]
     found = {
         (change.seq, circuit): removal
         for change, circuit in changes
         for removal in _under_traffic(change, circuit, spans, users)
     }
-    return Monitored(tuple(found.values()), len(changes), len(samples))
+    return Monitored(tuple(found.values()), len(changes), len(spans))
 
 
 def _users(
@@ -92,20 +96,29 @@ def _users(
 def _under_traffic(
     change: Event,
     circuit: str,
-    spans: Iterable[tuple[Event, float, float]],
+    spans: Iterable[_Span],
     users: Callable[[str], frozenset[int]],
 ) -> Iterator[Removal]:
     at, ends = change.data["commanded"], [users(end) for end in circuit.split("–")]
-    for sample, begin, end in spans:
-        of_group = [ranks.intersection(sample.data["members"]) for ranks in ends]
+    for sample, members, begin, end in spans:
+        of_group = [ranks.intersection(members) for ranks in ends]
         if begin <= at <= end and all(of_group):
             ranks = tuple(sorted(frozenset[int]().union(*of_group)))
             yield Removal(circuit, at, change.seq, sample.seq, ranks)
 
 
-def _span(event: Event, clocks: Clocks) -> tuple[float, float]:
-    """Return when a collective had begun for certain, and when it can first have ended."""
-    begin, end = (clocks.instant(event, event.data[name]) for name in ("begin", "end"))
-    if begin is None or end is None:
+def _spans(event: Event, clocks: Clocks) -> Iterator[_Span]:
+    """Yield who communicated, since when for certain, and until when at the earliest."""
+    said = event.data
+    if event.kind == "operations":
+        for _, _, _, ranks, _, lit, end, *_ in said["operations"]:
+            yield event, ranks, *_bounds(event, lit, end, clocks)
+    else:
+        yield event, said["members"], *_bounds(event, said["begin"], said["end"], clocks)
+
+
+def _bounds(event: Event, begin: float, end: float, clocks: Clocks) -> tuple[float, float]:
+    first, last = (clocks.instant(event, stamp) for stamp in (begin, end))
+    if first is None or last is None:
         return float("inf"), float("-inf")
-    return begin.late, end.early
+    return first.late, last.early

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from testbed.analysis.clocks import Clocks
 from testbed.events import Event
@@ -18,7 +19,11 @@ class NoProfile(Exception):
 
 
 Steps = Mapping[int, Mapping[int, Event]]
-"""The samples of each step by rank."""
+"""What ranks said of each step, by rank: a sample, or the operations of a step of training."""
+
+_Groups = dict[str, Group]
+_Names = Mapping[tuple[str, tuple[int, ...]], str]
+"""Of groups that are known by their dimension and their ranks."""
 
 
 def rail_profile(
@@ -29,17 +34,17 @@ def rail_profile(
 ) -> Profile:
     """Return the profile of one trial, the first without a number, of a job of groups.
 
-    An iteration is one collective along each dimension. Raise NoProfile for a log that has no
-    whole iteration of timed collectives in groups. What ranks wait for at a barrier before a
-    collective counts as compute, but on rails as waiting for its circuits. `clocks` are those of
-    the hosts, where the events are only samples.
+    An iteration is a step of training, or one timed collective along each dimension. Raise
+    NoProfile for a log that has no whole iteration of either in groups. What ranks wait for at a
+    barrier before a timed collective counts as compute, but on rails as waiting for its circuits.
+    `clocks` are those of the hosts, where the events are only samples.
     """
     steps = defaultdict[int, dict[int, Event]](dict)
     clocks = clocks or Clocks()
     for event in events:
         if event.kind in ("host.ready", "clock.offset"):
             clocks.add(event)
-        elif event.kind == "sample" and event.data.get("dimension"):
+        elif event.kind == "operations" or event.data.get("dimension"):
             trial = event.trial if trial is None else trial
             if event.trial == trial:
                 steps[event.data["step"]][event.data["rank"]] = event
@@ -48,8 +53,11 @@ def rail_profile(
         raise NoProfile(f"its ranks timed no collectives in groups of a mesh{which}")
     ranks = 1 + max(rank for of_step in steps.values() for rank in of_step)
     whole = {number: found for number, found in sorted(steps.items()) if len(found) == ranks}
-    chosen = _iterations(whole)
-    groups, names = _groups(whole)
+    if not whole:
+        raise NoProfile("it has no whole iteration of all ranks")
+    is_training = _any(next(iter(whole.values()))).kind == "operations"
+    chosen = [(n,) for n in whole][-ITERATIONS:] if is_training else _iterations(whole)
+    groups, names = _groups_of_training(whole) if is_training else _groups(whole)
     before = _ends(whole, clocks, min(chosen[0]) - 1, ranks)
     iterations = []
     for numbers in chosen:
@@ -76,16 +84,9 @@ def _iterations(steps: Steps) -> list[tuple[int, ...]]:
     return whole[-ITERATIONS:]
 
 
-def _groups(steps: Steps) -> tuple[dict[str, Group], dict[tuple[str, tuple[int, ...]], str]]:
-    """Return all groups by name, and the names by dimension and ranks.
-
-    A rail is the ranks with one local index; groups with others are not on any.
-    """
-    hosts = {rank: e.data["host"] for found in steps.values() for rank, e in found.items()}
-    local = {
-        rank: sum(hosts[other] == host for other in hosts if other < rank)
-        for rank, host in hosts.items()
-    }
+def _groups(steps: Steps) -> tuple[_Groups, _Names]:
+    """Return all groups of timed collectives by name, and the names by dimension and ranks."""
+    rail_of = _rails(steps)
     members = sorted(
         {
             (event.data["dimension"], tuple(event.data["members"]))
@@ -98,31 +99,59 @@ def _groups(steps: Steps) -> tuple[dict[str, Group], dict[tuple[str, tuple[int, 
     for dimension, ranks in members:
         name = names[dimension, ranks] = f"{dimension}{counts[dimension]}"
         counts[dimension] += 1
-        rails = {local[rank] for rank in ranks}
-        is_on_rail = len(ranks) > 1 and len(rails) == 1
-        groups[name] = Group(ranks, f"rail{min(rails)}" if is_on_rail else None)
+        groups[name] = Group(ranks, rail_of(ranks))
     return groups, names
 
 
+def _groups_of_training(steps: Steps) -> tuple[_Groups, _Names]:
+    """Return all groups of training by name, as the ranks name them."""
+    rail_of = _rails(steps)
+    events = [event for found in steps.values() for event in found.values()]
+    told = {name: tuple(of) for event in events for name, of in event.data["groups"].items()}
+    return {name: Group(told[name], rail_of(told[name])) for name in sorted(told)}, {}
+
+
+def _rails(steps: Steps) -> Callable[[Sequence[int]], str | None]:
+    """Return which rail a group is on: that of one local index; groups with several are on none."""
+    hosts = {rank: e.data["host"] for found in steps.values() for rank, e in found.items()}
+    local = {
+        rank: sum(hosts[other] == host for other in hosts if other < rank)
+        for rank, host in hosts.items()
+    }
+
+    def rail_of(ranks: Sequence[int]) -> str | None:
+        rails = {local[rank] for rank in ranks}
+        return f"rail{min(rails)}" if len(ranks) > 1 and len(rails) == 1 else None
+
+    return rail_of
+
+
 def _rank_iteration(
-    samples: list[Event],
-    before: float,
-    clocks: Clocks,
-    names: Mapping[tuple[str, tuple[int, ...]], str],
+    events: Iterable[Event], before: float, clocks: Clocks, names: _Names
 ) -> RankIteration:
     """Return the operations of a rank, each not before the end of the one before it."""
     at, operations = before, []
-    for event in samples:
-        said = event.data
-        ranks = tuple(said["members"])
-        came, lit = (said.get(name, said["begin"]) for name in ("reached", "lit"))
-        begin = max(at, _time(event, came, clocks))
-        lit = max(begin, _time(event, lit, clocks))
-        at = max(lit, _time(event, said["end"], clocks))
-        name = names[said["dimension"], ranks]
-        size = said["bytes"] or 0
-        operations.append(Operation(name, said["step"], ranks, begin, lit, at, size))
+    for event in events:
+        for each in _operations(event, names):
+            begin = max(at, _time(event, each.begin, clocks))
+            lit = max(begin, _time(event, each.lit, clocks))
+            at = max(lit, _time(event, each.end, clocks))
+            operations.append(replace(each, begin=begin, lit=lit, end=at))
+        at = max(at, _time(event, event.data["end"], clocks))
     return RankIteration(before, at, tuple(operations))
+
+
+def _operations(event: Event, names: _Names) -> Iterator[Operation]:
+    """Yield the operations of which a rank speaks, with its own stamps."""
+    said = event.data
+    if event.kind == "operations":
+        for group, number, _, ranks, begin, lit, end, size, waits in said["operations"]:
+            yield Operation(group, number, tuple(ranks), begin, lit, end, size, waits)
+        return
+    ranks = tuple(said["members"])
+    came, lit = (said.get(name, said["begin"]) for name in ("reached", "lit"))
+    name, size = names[said["dimension"], ranks], said["bytes"] or 0
+    yield Operation(name, said["step"], ranks, came, lit, said["end"], size)
 
 
 def _ends(steps: Steps, clocks: Clocks, step: int, ranks: int) -> dict[int, float]:

@@ -22,7 +22,9 @@ def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], pag
     for rank, own in enumerate(profile.iterations[-1]):
         for each in stages_of(own.operations, profile.groups):
             stage = each.stage
-            of_stage = own.operations[each.first : each.last + 1]
+            # Those inside a host neither begin nor end it, and are not on the rail.
+            between = own.operations[each.first : each.last + 1]
+            of_stage = [one for one in between if one.group == stage.group]
             window = windows.get((stage.group, stage.place))
             table.add_row(
                 str(rank),

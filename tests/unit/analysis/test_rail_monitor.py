@@ -11,6 +11,7 @@ from testbed.events import Event
 from testbed.record.log import read_events
 
 LOG = Path(__file__).parent / "data" / "groups.jsonl"
+TRAINING = Path(__file__).parent / "data" / "hybrid.jsonl"
 LIT = ["h0.p0–h2.p0", "h1.p0–h3.p0"]
 PORTS = {"p0": "02:00", "p1": "02:01"}
 """Of each host, one for each of its two ranks: rails; the log is of a lab with one for both."""
@@ -62,6 +63,21 @@ def test_a_planted_removal_under_traffic_is_found_with_its_ranks():
     assert str(found).startswith(
         f"circuit {LIT[0]} went at {at:.6f} s (event -1) while ranks 0 and"
     )
+
+
+def test_a_removal_under_the_traffic_of_training_is_found_and_one_between_stages_is_none():
+    from testbed.analysis.clocks import Clocks
+
+    events = list(read_events(TRAINING))
+    clocks = Clocks(e for e in events if e.kind in ("host.ready", "clock.offset"))
+    step = next(e for e in events if e.kind == "operations" and e.data["rank"] == 4)
+    *_, begin, _, end, _, _ = next(r for r in step.data["operations"] if r[0] == "dp0")
+    inside = (clocks.instant(step, begin).late + clocks.instant(step, end).early) / 2
+    rings = ["h0.p0–h2.p0", "h1.p0–h3.p0"]
+    for at, ranks in ((inside, {(0, 4), (1, 5)}), (inside - 0.05, set())):
+        seen = monitor([change(-2, events[0].t, rings), *events, change(-1, at, rings[1:])])
+        assert (seen.removed, seen.collectives) == (1, 3 * 8 * 41)
+        assert [found.ranks in ranks for found in seen.found] == [True] * bool(ranks)
 
 
 @pytest.mark.parametrize("dimension", ["pp", "tp"])

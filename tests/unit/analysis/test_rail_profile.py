@@ -18,6 +18,7 @@ from testbed.rails.workload import workload_of
 from testbed.record.log import read_events
 
 LOG = Path(__file__).parent / "data" / "groups.jsonl"
+TRAINING = Path(__file__).parent / "data" / "hybrid.jsonl"
 BYTES = {"dp": {4194376}, "pp": {4194340, 0}, "tp": {4194376}}
 
 
@@ -60,6 +61,43 @@ def test_the_replay_without_a_delay_takes_as_long_as_the_run_did(found):
 def test_on_demand_an_iteration_has_two_changes_of_each_rank(found):
     still, slow = (replay(workload_of(found), Rails(delay)).iteration for delay in (0.0, 0.1))
     assert slow - still == pytest.approx(0.2, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Return the profile of the last three steps of experiments/hybrid.yaml with GPipe."""
+    return rail_profile(read_events(TRAINING), "a run")
+
+
+def test_a_step_of_training_is_an_iteration_with_all_that_each_rank_communicated(trained):
+    assert (len(trained.iterations), trained.ranks, len(trained.groups)) == (3, 8, 12)
+    assert trained.groups["pp1"] == Group((1, 3), "rail1")
+    assert trained.groups["tp3"] == Group((6, 7), None)
+    for ranks in trained.iterations:
+        for rank, own in enumerate(ranks):
+            of = [each.group[:2] for each in own.operations]
+            assert (of.count("pp"), of.count("tp"), of.count("dp")) == (8, 32, 1)
+            assert of[-1] == "dp" and all(rank in each.ranks for each in own.operations)
+            passed = [each.waits for each in own.operations if each.group[:2] == "pp"]
+            first, then = ("send", "receive") if rank in (0, 1, 4, 5) else ("receive", "send")
+            assert passed == 4 * [first] + 4 * [then]
+
+
+def test_on_demand_a_step_waits_for_two_changes_and_provisioned_for_what_no_window_hides(trained):
+    workload = workload_of(trained)
+    still = replay(workload, Rails(0.0))
+    smallest = min(change.window for change in still.changes)
+    assert smallest >= 0.05, "ranks compute for 60 ms between the traffic of two groups"
+    slow = replay(workload, Rails(0.1)).iteration
+    assert slow - still.iteration == pytest.approx(0.2, abs=1e-6)
+    hidden = replay(workload, Rails(smallest, "provisioned")).iteration
+    assert hidden == pytest.approx(still.iteration, abs=1e-6)
+
+
+def test_the_replay_of_a_step_takes_as_long_as_the_step_did(trained):
+    first, *_, last = trained.iterations
+    took = max(own.end for own in last) - max(own.end for own in first)
+    assert replay(workload_of(trained), Rails(0.0)).iteration == pytest.approx(took / 2, rel=0.02)
 
 
 def test_a_log_without_groups_is_refused():
