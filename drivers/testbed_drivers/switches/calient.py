@@ -18,10 +18,10 @@ from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
-from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, Readings, measured
+from testbed.fabric.reading import NOT_MEASURED, Reading, Readings
 from testbed_drivers.dialects.tl1 import Rows, Tl1
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
-from testbed_drivers.switches.calient_ports import capabilities_with, trouble
+from testbed_drivers.switches.calient_ports import capabilities_with, reading, trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import checked_state
@@ -197,12 +197,5 @@ def _levels(places: Sequence[int], answers: Sequence[Rows]) -> dict[int, tuple[R
         values = keyed(",".join(rows).partition(":")[2])
         if not {"INPWR", "OUTPWR"} <= values.keys():
             raise ValueError(f"{rows} has no levels")
-        levels[place] = _reading(values["INPWR"]), _reading(values["OUTPWR"])
+        levels[place] = reading(values["INPWR"]), reading(values["OUTPWR"])
     return levels
-
-
-def _reading(word: str) -> Reading:
-    """Return what one side of a port shows; a side without a level is not measured."""
-    if not word:
-        return NOT_MEASURED
-    return DARK if word == "NONE" else measured(float(word))

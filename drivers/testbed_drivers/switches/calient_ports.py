@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, measured
 from testbed_drivers.switches.descriptors.calient import CalientOptions, CalientRestOptions
 from testbed_drivers.switches.switch import capabilities_of, sides
 
@@ -74,6 +75,16 @@ def capabilities_with(options: CalientOptions | CalientRestOptions, count: int) 
         monitored=ingress | egress,
         averaging=options.averaging,
     )
+
+
+def reading(word: object) -> Reading:
+    """Return what one side of a port shows, as `level` formats it; without a word, not measured.
+
+    Raise ValueError for what is no level.
+    """
+    if word in ("", None):
+        return NOT_MEASURED
+    return DARK if word == "NONE" else measured(float(word))  # type: ignore[arg-type]
 
 
 def level(decibels: float | None) -> str:

@@ -16,10 +16,10 @@ from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
-from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, Reading, Readings, measured
+from testbed.fabric.reading import NOT_CONNECTED, NOT_MEASURED, Readings
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Get, Rest, WebService
-from testbed_drivers.switches.calient_ports import PortNames, capabilities_with, trouble
+from testbed_drivers.switches.calient_ports import PortNames, capabilities_with, reading, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import checked_state, portions
@@ -87,7 +87,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
             seen = others.copy()
             for half in self._listed(get):
                 ends = {half.ingress: half.enters, half.egress: half.leaves}
-                seen |= {port: _reading(word) for port, word in ends.items() if port in others}
+                seen |= {port: reading(word) for port, word in ends.items() if port in others}
             return seen
 
         return self._dialect.read(ask, deadline) if wanted else {}
@@ -187,13 +187,6 @@ def _identity(get: Get) -> Identity:
     about = get("/rest/node/?id=summary&detail=SYSCFG")
     version = get("/rest/info/?id=softwareversion")["version"]
     return Identity("Calient", about["partnumber"], about["serialnumber"], version)
-
-
-def _reading(word: Json) -> Reading:
-    """Return what one end of a circuit shows; ValueError for what is no level."""
-    if word in ("", None):
-        return NOT_MEASURED
-    return DARK if word == "NONE" else measured(float(word))
 
 
 def _words(content: Json) -> str:
