@@ -48,8 +48,6 @@ class Cost:
     total: float
     exposed: float
     """What comes after the last rank has arrived: the time that nothing could have hidden."""
-    reconfigurations: int
-    """How often the switch was re-pointed."""
 
 
 def cost(
@@ -58,19 +56,18 @@ def cost(
     """Return the time that a schedule takes for buffers of `size` bytes.
 
     In an all-to-all, `size` is the data of one rank for all ranks. `late` maps late ranks to the
-    seconds by which they arrive after the others. No circuit is lit at the beginning;
-    reconfigurations that cost nothing are not counted. Raise ValueError for a negative size, an
-    unknown rank, an invalid delay, and a round without sends.
+    seconds by which they arrive after the others. No circuit is lit at the beginning. Raise
+    ValueError for a negative size, an unknown rank, an invalid delay, and a round without sends.
     """
     arrivals = arrivals_of(schedule, late)
-    clock, moves = 0.0, 0
+    clock = 0.0
     for step, duration, moved in _timed(schedule, size, links):
-        moves += moved
         clock += links.reconfiguration * moved
         there = max(arrivals[step.source].max(), arrivals[step.destination].max())
         clock = max(clock, float(there)) + duration
-    total = max(clock, float(arrivals.max(initial=0.0)))
-    return Cost(total, total - float(arrivals.max(initial=0.0)), moves)
+    last = float(arrivals.max(initial=0.0))
+    total = max(clock, last)
+    return Cost(total, total - last)
 
 
 def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
