@@ -16,7 +16,7 @@ from pydantic_core import core_schema
 
 from testbed.errors import TestbedError
 from testbed.plugins import Kind, kinds
-from testbed.schema.validation import Problem, Problems, StrictModel, shown, validated
+from testbed.schema.validation import Problem, Problems, StrictModel, chosen_name, shown, validated
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -48,17 +48,9 @@ class PluginField:
     def _read(self, sort: type[PluginEntry], value: object) -> PluginEntry:
         if not isinstance(value, Mapping):
             raise Problems([Problem((), f"expected a mapping of keys, got {shown(value)}")])
-        if self.key not in value:
-            message = f"the key {self.key!r} is missing"
-            raise Problems([Problem.unknown((), message, "", self._known(), at_key=True)])
-        name = value[self.key]
-        installed = kinds(self.group)
-        found = installed[name] if isinstance(name, str) and name in installed else None
-        if found is None or self.role not in {"", found.role}:
-            what = f"{self.role} {self.group}".strip()
-            message = f"{shown(name)} is not one of the {what}"
-            raise Problems([Problem.unknown((self.key,), message, str(name), self._known())])
-        return _validated(sort, str(name), found, value)
+        known, what = self._known(), f"{self.role} {self.group}".strip()
+        name = chosen_name(value, self.key, known, what, (self.key,))
+        return _validated(sort, name, known[name], value)
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler

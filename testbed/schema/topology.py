@@ -11,7 +11,7 @@ from pydantic import create_model
 from pydantic_core import core_schema
 
 from testbed.fabric.topologies import TOPOLOGIES, Topology, summary
-from testbed.schema.validation import Problem, Problems, StrictModel, shown, validated
+from testbed.schema.validation import Problem, Problems, StrictModel, chosen_name, shown, validated
 
 if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
@@ -33,15 +33,8 @@ class TopologyField:
             example = "{kind: torus, shape: [2, 2]}"
             message = f"expected a topology by name, or as {example}, got {shown(value)}"
             raise Problems([Problem((), message)])
-        if "kind" not in given:
-            message = "the key 'kind' is missing"
-            raise Problems([Problem.unknown((), message, "", self.names, at_key=True)])
-        name = given["kind"]
-        if name not in self.names:
-            steps = () if isinstance(value, str) else ("kind",)
-            message = f"{shown(name)} is not one of the topologies"
-            raise Problems([Problem.unknown(steps, message, str(name), self.names)])
-        return _made(name, given)
+        steps = () if isinstance(value, str) else ("kind",)
+        return _made(chosen_name(given, "kind", self.names, "topologies", steps), given)
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -72,6 +72,23 @@ class SchemaError(FileError):
     def __init__(self, first: FileError, *others: FileError) -> None:
         super().__init__(first.where, first.args[0], hint=first.hint)
         self.others = others
+
+
+def chosen_name(
+    given: Mapping[str, Any], key: str, known: Collection[str], what: str, steps: Steps
+) -> str:
+    """Return the name that a mapping has under a key; raise Problems for none, or an unknown one.
+
+    `what` are those known, and `steps` lead to the name.
+    """
+    if key not in given:
+        message = f"the key {key!r} is missing"
+        raise Problems([Problem.unknown((), message, "", known, at_key=True)])
+    name = given[key]
+    if not isinstance(name, str) or name not in known:
+        message = f"{shown(name)} is not one of the {what}"
+        raise Problems([Problem.unknown(steps, message, str(name), known)])
+    return name
 
 
 class StrictModel(BaseModel):
