@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from testbed.bench import addresses, identities
 from testbed.errors import UsageError
+from testbed.fabric.circuits import fibre_ends
 from testbed.plugins import kind, nearest
 from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.resource import Ssh, Tcp, place
@@ -26,8 +27,8 @@ Resources = frozenset[Resource]
 
 def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resources:
     """Return the resources that an experiment on some hosts needs, plus `whole` instruments."""
-    wiring, named = lab.wiring(), sorted(hosts)
-    ends = {e for port, f in wiring.items() if port.host in named for e in (f.tx, f.rx)}
+    named = sorted(hosts)
+    ends = fibre_ends(lab.wiring(), named)
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
     boxes = {end.switch for end in ends} | {outlet.unit for outlet in outlets} | {*whole}
     places = [place(lab.instruments()[name].resource) for name in boxes]

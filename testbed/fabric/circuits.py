@@ -76,6 +76,12 @@ class Fibres:
 Wiring = Mapping[HostPort, Fibres]
 
 
+def fibre_ends(wiring: Wiring, hosts: Iterable[str]) -> frozenset[SwitchPort]:
+    """Return the switch ports at which fibres of these hosts end."""
+    of = frozenset(hosts)
+    return frozenset(e for port, f in wiring.items() if port.host in of for e in (f.tx, f.rx))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class CrossConnect:
     """A path of light inside one switch, from an ingress port to an egress port.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 
 from testbed.control.fence_order import ORDER, fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
-from testbed.fabric.circuits import Circuit, Wiring, crossing, in_order
+from testbed.fabric.circuits import Circuit, SwitchPort, Wiring, crossing, fibre_ends, in_order
 from testbed.run.planning import steps
 from testbed.run.planning.arm_plans import PlannedArm, planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
@@ -49,11 +49,12 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         planned_arms.append(planned_arm(arm, placements, controllers))
         for placement in placements.values():
             command_lines(arm.experiment, lab, placement)
+    ends = fibre_ends(wiring, first.used)
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
-            _switches(wiring, first.used),
+            tuple(sorted({end.switch for end in ends})),
             _power_units(lab, first.used),
-            *_optics(lab, wiring, first.used),
+            *_optics(lab, ends),
         ),
         steps.OpenHosts(first.used),
         _joining(first, lab, wiring),
@@ -123,18 +124,8 @@ def _light(circuits: Iterable[Circuit], wiring: Wiring) -> tuple[steps.Light, ..
     )
 
 
-def _switches(wiring: Wiring, hosts: tuple[str, ...]) -> tuple[str, ...]:
-    used = frozenset(hosts)
-    ends = [f for port, f in wiring.items() if port.host in used]
-    return tuple(sorted({end.switch for pair in ends for end in (pair.tx, pair.rx)}))
-
-
-def _optics(
-    lab: Lab, wiring: Wiring, hosts: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the attenuators and the power meters in the fibres of hosts."""
-    used = frozenset(hosts)
-    ends = {end for port, f in wiring.items() if port.host in used for end in (f.tx, f.rx)}
+def _optics(lab: Lab, ends: Set[SwitchPort]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the attenuators and the meters in fibres with these ends."""
     attenuators = (n for n, a in lab.attenuators.items() if ends & set(a.fibres.values()))
     meters = (n for n, m in lab.meters.items() if ends & set(m.taps.values()))
     return tuple(sorted(attenuators)), tuple(sorted(meters))
