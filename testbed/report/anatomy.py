@@ -26,11 +26,10 @@ class Duration(Sample):
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """The recoveries of one arm. `parts` is empty where no trial recovered."""
+    """The recoveries of one arm."""
 
     arm: str
     trials: tuple[TrialResult, ...]
-    parts: tuple[Duration, ...]
 
     @property
     def valid(self) -> tuple[TrialResult, ...]:
@@ -41,6 +40,11 @@ class Anatomy:
     def recovered(self) -> tuple[TrialResult, ...]:
         """Return the trials that count and whose job recovered."""
         return tuple(trial for trial in self.valid if trial.recovered)
+
+    @property
+    def parts(self) -> tuple[Duration, ...]:
+        """Return the durations of the parts; empty where no trial recovered."""
+        return tuple(_durations(self.recovered))
 
     @property
     def t0_uncertainty(self) -> str:
@@ -88,7 +92,7 @@ def anatomies(summary: Summary) -> list[Anatomy]:
     """Return the anatomy of every arm whose trials had a fault."""
     faulty = (trial for trial in summary.trials if trial.marks is not None)
     trials = grouped(faulty, lambda trial: trial.arm)
-    return [_anatomy(arm, trials[arm]) for arm in in_order(set(trials))]
+    return [Anatomy(arm, tuple(trials[arm])) for arm in in_order(set(trials))]
 
 
 def first_seen(trials: Sequence[TrialResult]) -> dict[str, list[float]]:
@@ -110,12 +114,7 @@ def _ends(trial: TrialResult) -> Mapping[str, float]:
     return marks
 
 
-def _anatomy(arm: str, trials: list[TrialResult]) -> Anatomy:
-    recovered = [trial for trial in trials if trial.valid and trial.recovered]
-    return Anatomy(arm, tuple(trials), tuple(_durations(recovered)))
-
-
-def _durations(recovered: list[TrialResult]) -> Iterator[Duration]:
+def _durations(recovered: Sequence[TrialResult]) -> Iterator[Duration]:
     splits = [split(trial) for trial in recovered]
     for part in dict.fromkeys(phase for trial in recovered for phase in phases(trial)):
         seconds = tuple(parts[part.name] for parts in splits if part.name in parts)

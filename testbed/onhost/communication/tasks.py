@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from .connections import MOVED, Need, Peer, PeerConnections
 
@@ -35,19 +35,19 @@ def run(connections: PeerConnections, *tasks: Task) -> None:
 
 def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:
     """Send all bytes of `data` to a peer."""
-    rest, need = memoryview(data), (peer, select.POLLOUT)
-    while rest:
-        count = connections.send(peer, rest)
-        rest = rest[count:]
-        if rest:
-            yield MOVED if count else need
+    return _move_all(connections.send, (peer, select.POLLOUT), memoryview(data))
 
 
 def receive_all(connections: PeerConnections, peer: Peer, buffer: bytearray | memoryview) -> Task:
     """Fill a buffer with the next bytes from a peer."""
-    rest, need = memoryview(buffer), (peer, select.POLLIN)
+    return _move_all(connections.receive, (peer, select.POLLIN), memoryview(buffer))
+
+
+def _move_all(
+    move: Callable[[Peer, memoryview], int], need: tuple[Peer, int], rest: memoryview
+) -> Task:
     while rest:
-        count = connections.receive(peer, rest)
+        count = move(need[0], rest)
         rest = rest[count:]
         if rest:
             yield MOVED if count else need
