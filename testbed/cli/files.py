@@ -59,16 +59,22 @@ def validate(
     ],
 ) -> int:
     """Check files and print each mistake as file:line:column with what was expected."""
+    from testbed.run.planning.controllers import check_scopes
+    from testbed.run.planning.metric_checks import check_metrics
+    from testbed.twin.characterisation import check_cards
+
     worst = 0
     for name in file:
         try:
             found = load(path := named_file(name))
             if isinstance(found, Lab):
                 check_quarantine(found, _today())
-                _check_cards(found)
+                check_cards(found)
             if isinstance(found, Experiment):
-                _check_controllers(found)
-                _check_claims(found)
+                if any(arm.experiment.controllers for arm in found.arms()):
+                    check_scopes(found)
+                if found.checks:
+                    check_metrics(found)
         except UsageError as error:
             worst = error.exit_code
             for one in (error, *getattr(error, "others", ())):
@@ -159,30 +165,6 @@ def read(
     check_quarantine(found, _today())
     plan = make_plan(experiment, found, seed=draw_seed(experiment, seed), repeat=repeat)
     return Inputs(experiment, found, file, overrides, plan)
-
-
-def _check_cards(lab: Lab) -> None:
-    """Refuse cards of switches that a twin could not follow."""
-    if lab.twin.cards:
-        from testbed.twin.characterisation import check_cards
-
-        check_cards(lab)
-
-
-def _check_controllers(experiment: Experiment) -> None:
-    """Refuse two controllers that act on the same thing."""
-    if any(arm.experiment.controllers for arm in experiment.arms()):
-        from testbed.run.planning.controllers import check_scopes
-
-        check_scopes(experiment)
-
-
-def _check_claims(experiment: Experiment) -> None:
-    """Refuse checks that cannot mean anything."""
-    if experiment.checks:
-        from testbed.run.planning.metric_checks import check_metrics
-
-        check_metrics(experiment)
 
 
 def _today() -> date:
