@@ -45,21 +45,12 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
 
     plan = inputs.plan
     directory = RunDirectory.create(results, plan.experiment)
-    ours, theirs = split_overrides(inputs.overrides)
+    ours, _ = split_overrides(inputs.overrides)
     directory.write_text("experiment.yaml", effective_text(inputs.experiment.source, ours))
-    directory.write_text("lab.yaml", effective_text(inputs.lab.source, theirs))
     directory.write_json("plan.json", plan.to_json())
-    facts: dict[str, Any] = {
-        "format": 1,
-        "run": directory.id,
-        "started": utc(),
+    facts = _facts(directory, inputs.lab, inputs.overrides, label) | {
         "question": inputs.experiment.question,
-        "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
-        "overrides": inputs.overrides,
         "seed": plan.seed,
-        "label": label,
-        "lab": plan.lab,
-        "twin": os.environ.get(IDENTITY_VARIABLE),
         "plan": plan.digest(),
         "bundle": digest(),
         "versions": _versions(),
@@ -84,22 +75,30 @@ def open_check(
 ) -> tuple[RunDirectory, EventLog, dict[str, Any]]:
     """Create the run directory of a check without a plan; return it, its log and `run.json`."""
     directory = RunDirectory.create(results, name, is_latest=is_latest)
+    label = "measured-twin" if is_inside_twin(lab) else "measured-hw"
+    facts = _facts(directory, lab, overrides, label)
+    directory.write_json("run.json", facts)
+    log = EventLog(directory.events)
+    log.append("run.begin", name, **facts)
+    return directory, log, facts
+
+
+def _facts(
+    directory: RunDirectory, lab: Lab, overrides: Sequence[str], label: str
+) -> dict[str, Any]:
+    """Write the lab file of a run, and return what `run.json` says of every run."""
     _, theirs = split_overrides(overrides)
     directory.write_text("lab.yaml", effective_text(lab.source, theirs))
-    facts: dict[str, Any] = {
+    return {
         "format": 1,
         "run": directory.id,
         "started": utc(),
         "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
         "overrides": list(overrides),
-        "label": "measured-twin" if is_inside_twin(lab) else "measured-hw",
+        "label": label,
         "lab": lab.lab,
         "twin": os.environ.get(IDENTITY_VARIABLE),
     }
-    directory.write_json("run.json", facts)
-    log = EventLog(directory.events)
-    log.append("run.begin", name, **facts)
-    return directory, log, facts
 
 
 def close_check(
