@@ -12,7 +12,7 @@ from testbed.errors import LabError, UsageError
 from testbed.files import replace_file
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
-from testbed.report.mesh_frames import mesh_drawings
+from testbed.report.mesh_frames import mesh_drawings, routed_drawing
 from testbed.report.short_arm_names import shortened
 
 
@@ -26,7 +26,8 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
     try:
         folder.mkdir(exist_ok=True)
         written = []
-        for drawing in (*drawings(shortened(summary)), *mesh_drawings(run)):
+        short = shortened(summary)
+        for drawing in (*drawings(short), *routed_drawing(short), *mesh_drawings(run)):
             for name, content in _files(drawing):
                 replace_file(folder / name, content)
                 written.append(folder / name)

@@ -1,4 +1,4 @@
-"""Draw a photonic mesh with the routes of its circuits lit; an importer of matplotlib."""
+"""Draw photonic meshes with routes lit, and what was routed; an importer of matplotlib."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from testbed.analysis.metrics import Metric
 from testbed.fabric.mesh import Joint, Mesh, Setting
 from testbed.report.canvas import GRID, INK, Form, axes
 
@@ -38,6 +39,24 @@ def lit(mesh: Mesh, setting: Setting, circuits: Mapping[int, int], form: Form) -
         ax.set_axis_off()
         if circuits:
             figure.legend(loc="outside lower center", ncols=form.columns // 2 or 1)
+    return figure
+
+
+def routed(arms: Mapping[str, Mapping[str, Metric]], form: Form) -> Figure:
+    """Draw shares of what was routed in each arm: the median, with minimum and maximum."""
+    names = list(arms)
+    with axes(form, 3.2) as (figure, ax):
+        for number, name in enumerate(dict.fromkeys(m for mine in arms.values() for m in mine)):
+            places = [place for place, arm in enumerate(names) if name in arms[arm]]
+            found = [arms[names[place]][name] for place in places]
+            colour, label = _COLOURS[number], name.replace("_", " ")
+            ax.plot(places, [m.median for m in found], "o-", color=colour, label=label)
+            low, high = [min(m.values) for m in found], [max(m.values) for m in found]
+            ax.fill_between(places, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.set_xticks(range(len(names)), names)
+        ax.set_ylim(bottom=0)
+        ax.set_ylabel("%")
+        ax.legend()
     return figure
 
 

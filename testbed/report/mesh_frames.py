@@ -1,4 +1,4 @@
-"""The settings of photonic meshes in a run, from what was sent to them, and a drawing of each."""
+"""Drawings of photonic meshes: each setting that a run sent to one, and what a model routed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from testbed.analysis.metrics import Metric
+from testbed.analysis.summary import Summary
 from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
 from testbed.report import mesh_figure
 from testbed.report.drawings import Drawing
@@ -17,6 +19,7 @@ from testbed.schema import load_lab
 _MOST = 64
 """Frames of one switch: those of a run that repeats itself come to an end by themselves."""
 
+_SHARES = ("matchings_routed", "meshes_routed")
 _CELL = re.compile(r"\((\d+), '([=x])'\)")
 
 
@@ -41,6 +44,23 @@ def mesh_drawings(run: Path) -> Iterator[Drawing]:
         draw = partial(mesh_figure.lit, frame.mesh, frame.setting, frame.circuits)
         headings = ("ingress", "egress", "place", "cell", "gate")
         yield Drawing(f"{frame.switch}-{number:02}", draw, headings, rows)
+
+
+def routed_drawing(summary: Summary) -> Iterator[Drawing]:
+    """Yield a drawing of the shares routed by arm, of a run that has several such arms."""
+    shares: dict[str, dict[str, Metric]] = {}
+    for name, metric in summary.metrics.items():
+        arm, _, what = name.rpartition(".")
+        if what in _SHARES:
+            shares.setdefault(arm, {})[what] = metric
+    if len(shares) > 1:
+        rows = tuple(
+            (arm, what, len(m.values), m.median, min(m.values), max(m.values))
+            for arm, mine in shares.items()
+            for what, m in mine.items()
+        )
+        headings = ("arm", "metric", "n", "median", "min", "max")
+        yield Drawing("routed", partial(mesh_figure.routed, shares), headings, rows)
 
 
 def frames(run: Path) -> list[MeshFrame]:

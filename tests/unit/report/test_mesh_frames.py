@@ -4,10 +4,13 @@ import json
 
 import pytest
 
+from testbed.analysis.summary import summarise
+from testbed.events import Event
 from testbed.fabric.mesh import hexagonal
 from testbed.fabric.mesh_routes import route
 from testbed.report.canvas import WIDE
-from testbed.report.mesh_frames import frames, mesh_drawings
+from testbed.report.mesh_frames import frames, mesh_drawings, routed_drawing
+from testbed.schema import load_experiment
 from testbed_drivers.switches.photonic_mesh import cells_line
 
 LAB = """
@@ -73,3 +76,49 @@ def test_a_run_without_a_mesh_has_no_such_figure(tmp_path):
     assert list(mesh_drawings(tmp_path)) == []
     (tmp_path / "lab.yaml").write_text(LAB)
     assert list(mesh_drawings(tmp_path)) == []
+
+
+DEGRADED = """
+experiment: degraded
+question: How much is routed?
+needs: {hosts: 0, fabric: any}
+jobs: {main: {kind: mesh-model, width: 2, height: 2, ranks: 4, stuck: 1}}
+variants: {k1: {}, k2: {jobs.main.stuck: 2}}
+"""
+
+
+def summary(tmp_path, said):
+    path = tmp_path / "degraded.yaml"
+    path.write_text(DEGRADED)
+    events = [Event(0, 0.0, "run.begin", "degraded", None, {"label": "model", "lab": "rack"})]
+    for number, (arm, share) in enumerate(said):
+        events.append(Event(len(events), 0.0, "trial.begin", arm, number, {}))
+        values = {"matchings_routed": share, "meshes_routed": share / 2}
+        events.append(Event(len(events), 0.0, "model", arm, number, values))
+        end = {"valid": True, "recovered": True, "reason": ""}
+        events.append(Event(len(events), 0.0, "trial.end", arm, number, end))
+    return summarise("1", load_experiment(path), events)
+
+
+def test_what_was_routed_is_drawn_by_arm_in_percent(tmp_path):
+    found = summary(tmp_path, [("k1", 1.0), ("k2", 0.5), ("k1", 0.8), ("k2", 0.4)])
+    (drawing,) = routed_drawing(found)
+    assert drawing.name == "routed"
+    expected = [
+        ("k1", "matchings_routed", 2, 90, 80, 100),
+        ("k1", "meshes_routed", 2, 45, 40, 50),
+        ("k2", "matchings_routed", 2, 45, 40, 50),
+        ("k2", "meshes_routed", 2, 22.5, 20, 25),
+    ]
+    assert [row[:2] for row in drawing.rows] == [row[:2] for row in expected]
+    assert [row[2:] for row in drawing.rows] == [pytest.approx(row[2:]) for row in expected]
+    (ax,) = drawing.draw(WIDE).axes
+    drawn = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    assert drawn == {
+        "matchings routed": pytest.approx([90, 45]),
+        "meshes routed": pytest.approx([45, 22.5]),
+    }
+
+
+def test_one_arm_alone_is_not_drawn(tmp_path):
+    assert list(routed_drawing(summary(tmp_path, [("k1", 1.0)]))) == []
