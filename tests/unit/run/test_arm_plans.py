@@ -15,6 +15,7 @@ CONFIGS = ROOT / "configs"
 LABS = {
     "gloo": "packet-quad",
     "groups": "packet-quad",
+    "hybrid": "packet-quad",
     "nccl-tests": "example-lab",
     "rails": "rails",
 }
