@@ -28,7 +28,7 @@ FAULTS = {
 }
 """What a mesh of cells can be told to do wrong; of the faults of any switch, those it can have."""
 
-_PAIR = r"\(\s*(\d+)\s*,\s*['\"]([=x])['\"]\s*,?\s*\)"
+_PAIR = r"\(\s*(0|[1-9][0-9]*)\s*,\s*(?:'([=x])'|\"([=x])\")\s*,?\s*\)"
 _LIST = re.compile(rf"\s*\[\s*(?:{_PAIR}\s*(?:,\s*{_PAIR}\s*)*,?)?\s*\]\s*")
 """A Python list such as `[(0, '='), (1, 'x')]`; it is read with a grammar, never evaluated."""
 
@@ -146,7 +146,7 @@ def cells_of(line: str) -> dict[int, Gate]:
     """Parse a line that sets cells; raise ValueError for anything else."""
     if not _LIST.fullmatch(line):
         raise ValueError("not a list of cells with '=' or 'x'")
-    rows = [(int(cell), Gate(gate)) for cell, gate in re.findall(_PAIR, line)]
+    rows = [(int(cell), Gate(one or other)) for cell, one, other in re.findall(_PAIR, line)]
     gates = dict(rows)
     if len(gates) != len(rows):
         raise ValueError("a cell is listed twice")

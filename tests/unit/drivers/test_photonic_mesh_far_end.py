@@ -1,5 +1,8 @@
 """The photonic mesh's far end: its cells, its light, and its one line, on a clock moved by hand."""
 
+import ast
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,3 +184,31 @@ def test_written_settings_are_parsed_back(gates):
 @pytest.mark.parametrize("line", ["[]", "[(1,'x'),]", ' [ ( 1 , "=" ) , ] ', "[(1, 'x',)]"])
 def test_lists_as_python_writes_them_are_read(line):
     assert len(cells_of(line)) == line.count("1")
+
+
+def mutated(line, rng):
+    """Return a line with one to three bytes changed, removed, doubled or put in."""
+    found = bytearray(line)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(found))
+        piece = bytes([rng.choice(b"()[]',=x0123456789 -\"\n\xff")])
+        kind = rng.randrange(4)
+        found[at : at + (kind != 0)] = (piece, piece, b"", found[at : at + 1] * 2)[kind]
+    return bytes(found)
+
+
+def test_ten_thousand_mutated_lines_are_refused_without_a_change_or_mean_what_they_say(box):
+    rng, refused = random.Random(17), 0
+    cells = len(MESH.cells)
+    for _ in range(10_000):
+        gates = {cell: rng.choice(list(Gate)) for cell in rng.sample(range(cells), 6)}
+        line = mutated(cells_line(gates).encode(), rng).partition(b"\n")[0]
+        before = box.far_end.cells
+        answer = box.far_end.execute(line.decode("ascii", "replace"))
+        if answer.startswith("ERROR"):
+            refused += 1
+            assert box.far_end.cells == before
+        else:
+            told = {cell: Gate(gate) for cell, gate in ast.literal_eval(line.decode().strip())}
+            assert box.far_end.cells == tuple(told.get(n, g) for n, g in enumerate(before))
+    assert 5_000 < refused < 9_900
