@@ -173,6 +173,9 @@ METRICS: dict[str, MetricDefinition] = {
 }
 """Every metric by name; those of single message sizes are found by `meaning`."""
 
+RAILS = "rails"
+"""The controller in whose trials `iteration_time` is predicted, from an arm with less delay."""
+
 PREDICTED = {
     "recovery_time": "total",
     "detection": "noticing",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from testbed.analysis.grouping import grouped
+from testbed.analysis.metric_definitions import RAILS
 from testbed.analysis.settings import Settings
 from testbed.analysis.trial import TrialResult
 from testbed.rails.profile import ControlCost
@@ -14,8 +15,6 @@ from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
 from testbed.rails.workload import workload_of
 from testbed.schema import Arm
-
-KIND = "rails"
 
 
 def with_replays(
@@ -76,7 +75,7 @@ def _replayed(source: TrialResult, delay: float, mode: Mode) -> float | None:
 
 def _mode(arm: Arm) -> Mode:
     """Return how circuits are requested in an arm; a job brings the controller along on demand."""
-    specs = [spec for spec in arm.experiment.reacting() if spec.kind == KIND]
+    specs = [spec for spec in arm.experiment.reacting() if spec.kind == RAILS]
     mode: Mode = specs[0].options.mode if specs else "on-demand"
     return mode
 

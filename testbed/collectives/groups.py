@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from math import prod
 
@@ -40,6 +40,15 @@ def groups_over(mesh: Mesh, dimensions: Collection[str]) -> tuple[Group, ...]:
     for rank, at in enumerate(product(*map(range, mesh.values()))):
         found[tuple(at[axis] for axis in fixed)].append(rank)
     return tuple(map(tuple, found.values()))
+
+
+def named(along: Mapping[str, Sequence[Group]]) -> dict[str, Group]:
+    """Return the groups along all dimensions by name: those along `dp` are dp0, dp1, ..."""
+    return {
+        f"{dimension}{number}": ranks
+        for dimension, groups_there in along.items()
+        for number, ranks in enumerate(groups_there)
+    }
 
 
 def ranks_of(mesh: Mesh) -> int:

@@ -27,6 +27,10 @@ class Hybrid(Job):
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
 
+    def on_circuits(self) -> Job:
+        """Return the job with its groups on rails."""
+        return HybridOnRails(self._options)
+
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, all groups of the mesh, and what each pipeline stage computes."""
         from testbed.collectives.groups import groups
@@ -52,3 +56,21 @@ class Hybrid(Job):
             ],
         }
         return {"kind": "hybrid", "options": told}
+
+
+class HybridOnRails(Hybrid):
+    """The same training, with circuits that follow the stages of its groups on each rail."""
+
+    controllers = ("rails",)
+
+    def __init__(self, options: HybridOptions) -> None:
+        """Refuse pipelines whose ranks would each begin stages in an order of its own."""
+        from testbed.collectives.groups import groups, named
+
+        super().__init__(options)
+        if (stages := options.mesh.get("pp", 1)) > 2:
+            raise ValueError(
+                f"in a pipeline of {stages} stages a rank has two neighbours, which begin and end "
+                "their traffic with it at other times than it does: on rails a pipeline has 2"
+            )
+        self.groups = named(groups(options.mesh))

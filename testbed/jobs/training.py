@@ -119,26 +119,17 @@ class OnRails(AllReduce):
 
     def __init__(self, options: AllReduceOptions) -> None:
         """Refuse what the neighbours of a ring cannot do; ValueError."""
+        from testbed.collectives.groups import groups, named
+
         super().__init__(options)
         assert options.mesh is not None
-        self.groups = named_groups(options.mesh)
+        self.groups = named(groups(options.mesh))
         for name, collective in (options.collectives or {}).items():
             if collective == "all-to-all" and options.mesh[name] > 2:
                 raise ValueError(
                     f"an all-to-all of {options.mesh[name]} ranks along {name} takes other "
                     "circuits than those of their ring: use a lab with a packet switch"
                 )
-
-
-def named_groups(mesh: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Return the ranks of each group of a mesh: those along `dp` are dp0, dp1, ..."""
-    from testbed.collectives.groups import groups
-
-    return {
-        f"{dimension}{number}": ranks
-        for dimension, along in groups(mesh).items()
-        for number, ranks in enumerate(along)
-    }
 
 
 def _groups_of(mesh: Mapping[str, int], collectives: Mapping[str, str] | None) -> dict[str, Any]:

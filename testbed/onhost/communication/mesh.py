@@ -17,6 +17,7 @@ from .group import Group
 from .handshake import Address, connect_peers
 from .rank_identity import RankIdentity
 from .sockets import LOOPBACK, Port, discard
+from .stages import Stages
 
 PROBING = -1
 """The place of what is outside of any iteration: that links are probed."""
@@ -69,6 +70,11 @@ class MeshGroups:
         hosts = [reports[rank].get("host") for rank in range(identity.ranks)]
         sockets = connect_peers(listeners, paths, identity, leave)
         return cls(identity, members, sockets, leave, hosts)
+
+    @property
+    def stages(self) -> Optional[Stages]:
+        """Return what is told of stages; None where ranks reach each other at any time."""
+        return None
 
     def barrier(self) -> None:
         """Return when every rank of the mesh has called this."""

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ..errors import Refused
 from .control import Control
@@ -20,6 +20,7 @@ from .handshake import Address, connect_peers
 from .mesh import Groups, MeshGroups, members_of, path
 from .rank_identity import RankIdentity
 from .sockets import Port, discard
+from .stages import Stage
 
 LONGEST_WAIT = 90.0
 """Seconds after which a rank gives up waiting for circuits. The controller, which knows whom the
@@ -31,16 +32,6 @@ CONNECTING = -2
 
 OWN_STAGES = 2
 """Stages of each group before those of a job: it is connected in one, and probed in another."""
-
-
-class Stage(NamedTuple):
-    """A stage, the same on all its ranks; `number` counts those of these ranks in the group."""
-
-    group: str
-    number: int
-    ranks: tuple[int, ...]
-    place: int = 0
-    """Which of these stages in an iteration it is; below 0 outside of any."""
 
 
 class RailStages:
@@ -160,7 +151,7 @@ class RailMesh(MeshGroups):
             for connection in sockets.values():
                 discard(connection)
             raise
-        return cls(identity, members, sockets, control, order)
+        return cls(identity, members, sockets, control, order, hosts)
 
     def __init__(
         self,
@@ -169,8 +160,9 @@ class RailMesh(MeshGroups):
         sockets: Mapping[int, socket.socket],
         control: Control,
         order: _StageOrder,
+        hosts: Sequence[str],
     ) -> None:
-        super().__init__(identity, members, sockets, control.leave)
+        super().__init__(identity, members, sockets, control.leave, hosts)
         self._control, self._order = control, order
         self._stages = RailStages(control, identity.generation)
         self._present: dict[str, Stage] = {}

@@ -114,7 +114,7 @@ class Replica:
         stages, shares = options.size(PIPELINE), options.size(TENSOR)
         self.split = Split(at.get(PIPELINE, 0), stages, at.get(TENSOR, 0), shares)
         self._replica, self._replicas = at.get(DATA, 0), options.size(DATA)
-        self._operations = Operations(mesh, options.groups, options.schedules, None)
+        self._operations = Operations(mesh, options.groups, options.schedules, mesh.stages)
         self._paces = Paces(options.pace, control, mesh.generation)
         model = PartModel(shape, self.split, self._sum_up, mesh.raise_if_left)
         actions = options.actions[self.split.stage]

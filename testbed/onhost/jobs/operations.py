@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Optional
 from ..communication.mesh import Groups, MeshGroups
 from ..communication.messages import Array, Messages
 from ..communication.rank_schedule import RankSchedule
-from .stages import NoStages, StageOrder, Stages
+from ..communication.stages import Stages
+from .stages import NoStages, StageOrder
 from .state import Numbers
 from .verified_sum import VerifiedVector
 

@@ -10,35 +10,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Optional, Protocol
+from typing import Optional
 
+from ..communication.stages import Stage, Stages
 from ..errors import ProtocolError
 
 Key = tuple[str, tuple[int, ...]]
 """A group, and the ranks of it that need circuits together."""
-
-
-class Stage(NamedTuple):
-    """A stage, the same on all its `ranks`; `number` counts the stages of these in the group."""
-
-    group: str
-    number: int
-    ranks: tuple[int, ...]
-    place: int
-    """Which of these stages in an iteration it is."""
-
-
-class Stages(Protocol):
-    """What a rank does where stages begin and end."""
-
-    def reached(self, stage: Stage) -> float:
-        """Wait until the stage's circuits are lit; return since when this rank knows. Raise Left.
-
-        The instant is one of the monotonic clock.
-        """
-
-    def left(self, stage: Stage, following: Optional[Stage]) -> None:
-        """Take note that the rank's traffic in a stage has ended, and which is next, if known."""
 
 
 class NoStages:

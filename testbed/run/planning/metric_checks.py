@@ -10,6 +10,7 @@ from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
 from testbed.analysis.metric_definitions import (
     METRICS,
     PREDICTED,
+    RAILS,
     MetricDefinition,
     is_of_size,
     meaning,
@@ -196,12 +197,20 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
         beside = _BESIDE_OTHERS[:1] if has_fault else _BESIDE_OTHERS
         known |= {name: METRICS[name] for name in beside}
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
+    if predicted is not None and not has_fault:
+        predicted |= _of_replays(spec, job)
     of_several = len(job_faults(spec)) > 1 or (fault is not None and fault.target.group)
     if of_several and predicted is not None:
         predicted = frozenset()
     any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)
     said = f"job {job} ({spec.jobs[job].kind})"
     return _ArmMetrics(arm_name, known, predicted, any_size, said, lacks, remedy)
+
+
+def _of_replays(spec: Experiment, job: str) -> frozenset[str]:
+    """Return what is predicted of a job on rails, from the arm with the least delay."""
+    on_rails = any(one.kind == RAILS and one.job == job for one in spec.reacting())
+    return frozenset(("iteration_time",) if on_rails else ())
 
 
 def _lacks_of_a_delay(spec: Experiment, job: str) -> dict[str, str]:

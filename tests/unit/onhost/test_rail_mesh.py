@@ -12,25 +12,30 @@ from testbed.control.descriptors import RailsOptions
 from testbed.control.rails import MoveRail, RailMoved, Rails
 from testbed.fabric.fibre_plant import own_ports
 from testbed.jobs.descriptors import AllReduceOptions
+from testbed.jobs.hybrid import Hybrid, HybridOnRails
+from testbed.jobs.hybrid_descriptors import HybridOptions
 from testbed.jobs.training import OnRails
 from testbed.run.agent_reports import on_rails
 from tests.unit.onhost.rank_driver import PATIENCE
 
+FOUR = ["h0", "h1", "h2", "h3"]
 SAID = ("group-joined", "stage-reached", "stage-left")
+
+
+def collectives(mesh, ranks, **more):
+    return OnRails(AllReduceOptions(ranks, (4096, 40), iterations=3, warmup=1, mesh=mesh, **more))
 
 
 class AtWork:
     """The controller of rails beside ranks, with switches that make circuits at once."""
 
-    def __init__(self, gang, mesh, hosts, mode="on-demand", **more):
-        given = AllReduceOptions(len(hosts), (4096, 40), iterations=3, warmup=1, mesh=mesh, **more)
-        self.job = OnRails(given)
-        told, ports = self.job.for_rank()["options"], 2
-        self.gang = gang("groups", told, len(hosts), hosts=hosts, own=ports)
+    def __init__(self, gang, job, hosts, mode="on-demand"):
+        told, ports = job.for_rank(), 2
+        self.gang = gang(told["kind"], told["options"], len(hosts), hosts=hosts, own=ports)
         names = tuple(dict.fromkeys(hosts))
         each = len(hosts) // len(names)
         own = {name: tuple(f"p{n}" for n in range(each * ports)) for name in names}
-        view = JobView(tuple(hosts), own_ports(names, own, each), groups=self.job.groups)
+        view = JobView(tuple(hosts), own_ports(names, own, each), groups=job.groups)
         self.controller = Rails(RailsOptions(mode), "main")
         self.state = self.controller.begin(View(0.0, {"main": view}))
         self.lit, self.moves, self.failure = frozenset(), [], ""
@@ -73,7 +78,8 @@ class AtWork:
 @pytest.mark.parametrize("mode", ["on-demand", "provisioned", "learned"])
 def test_every_group_on_rails_has_every_value_right(gang, mode):
     hosts = [f"h{rank // 2}" for rank in range(8)]
-    at_work = AtWork(gang, {"dp": 2, "pp": 2, "tp": 2}, hosts, mode, collectives={"pp": "chain"})
+    mesh = {"dp": 2, "pp": 2, "tp": 2}
+    at_work = AtWork(gang, collectives(mesh, 8, collectives={"pp": "chain"}), hosts, mode)
     for samples in at_work.run():
         assert [sample["dimension"] for sample in samples] == ["dp", "pp", "tp"] * 6
         assert all(sample["verified"] for sample in samples)
@@ -84,7 +90,7 @@ def test_every_group_on_rails_has_every_value_right(gang, mode):
 
 
 def test_groups_of_four_use_the_circuits_of_their_ring(gang):
-    at_work = AtWork(gang, {"dp": 4}, ["h0", "h1", "h2", "h3"])
+    at_work = AtWork(gang, collectives({"dp": 4}, 4), FOUR)
     for samples in at_work.run():
         assert all(set(said["waits"]) <= {"0", "1", "2", "3"} for said in samples)
         assert len(samples) == 6
@@ -92,7 +98,7 @@ def test_groups_of_four_use_the_circuits_of_their_ring(gang):
 
 
 def test_a_rank_leaves_a_stage_only_when_its_collective_is_over(gang):
-    at_work = AtWork(gang, {"dp": 2, "pp": 2}, ["h0", "h1", "h2", "h3"], "provisioned")
+    at_work = AtWork(gang, collectives({"dp": 2, "pp": 2}, 4), FOUR, "provisioned")
     at_work.run(probe=False)
     for member in at_work.gang.members:
         said = [one for one in member.events if one["event"] in (*SAID, "sample")]
@@ -107,7 +113,7 @@ def test_a_rank_leaves_a_stage_only_when_its_collective_is_over(gang):
 
 
 def test_a_rank_that_waits_for_circuits_leaves_when_ordered(gang):
-    at_work = AtWork(gang, {"dp": 2}, ["h0", "h1"])
+    at_work = AtWork(gang, collectives({"dp": 2}, 2), ["h0", "h1"])
     at_work.gang.join(1)
     at_work.gang.hear("group-joined")
     at_work.gang.tell("leave", generation=1)
@@ -115,7 +121,7 @@ def test_a_rank_that_waits_for_circuits_leaves_when_ordered(gang):
 
 
 def test_circuits_of_another_generation_are_not_taken_for_those_of_this_one(gang):
-    at_work = AtWork(gang, {"dp": 2}, ["h0", "h1"])
+    at_work = AtWork(gang, collectives({"dp": 2}, 2), ["h0", "h1"])
     whole = {"group": "dp0"}
     at_work.gang.tell("group-whole", generation=1, **whole)
     lit = {"group": "dp0", "ranks": [0, 1], "number": 9, "links": []}
@@ -126,3 +132,31 @@ def test_circuits_of_another_generation_are_not_taken_for_those_of_this_one(gang
     for member in at_work.gang.members:
         with pytest.raises(AssertionError, match="no generation"):
             member.hear("generation", patience=0.3)
+
+
+def test_training_over_a_mesh_on_rails_has_the_losses_of_that_on_a_packet_switch(gang):
+    mesh, mode = {"dp": 2, "pp": 2}, "provisioned"
+    given = HybridOptions(4, mesh, dim=16, heads=2, hidden=24, sequence=8, micro_batches=2)
+    losses = []
+    for job in (Hybrid(given), HybridOnRails(given)):
+        if isinstance(job, HybridOnRails):
+            at_work = AtWork(gang, job, FOUR, mode)
+            members = at_work.gang
+        else:
+            members = gang("hybrid", job.for_rank()["options"], 4, hosts=FOUR)
+        members.tell("finish", after_step=5)
+        members.join(1)
+        if isinstance(job, HybridOnRails):
+            at_work.serve(at_work.all_said("done"))
+            assert not at_work.failure
+        else:
+            members.hear("done", step=6)
+        losses.append([one["loss"] for one in members.members[-1].of_kind("step")])
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 6
+    assert any(move.remove for move in at_work.moves), "circuits were re-pointed meanwhile"
+
+
+def test_a_pipeline_of_more_than_two_is_refused_on_rails():
+    with pytest.raises(ValueError, match="a pipeline of 4 stages"):
+        HybridOnRails(HybridOptions(4, {"pp": 4}))

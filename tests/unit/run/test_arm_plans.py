@@ -17,6 +17,7 @@ LABS = {
     "groups": "packet-quad",
     "hybrid": "packet-quad",
     "nccl-tests": "example-lab",
+    "opus": "rails",
     "rails": "rails",
 }
 LABS |= {"reconfigure": "quad", "stragglar": "packet-rack"}

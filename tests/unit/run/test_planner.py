@@ -58,6 +58,7 @@ NOT_ON_A_RACK = {
     "gloo": "packet-quad",
     "groups": "packet-quad",
     "hybrid": "packet-quad",
+    "opus": "rails",
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
