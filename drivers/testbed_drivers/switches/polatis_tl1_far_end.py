@@ -46,9 +46,6 @@ class PolatisTl1FarEnd(Tl1FarEnd):
             "RTRV-INV": lambda _: [f"OCS:SN={self._serial}"],
             "RTRV-NETYPE": lambda _: [f"Polatis,{self._model},OCS,6.5.2.18"],
             "RTRV-PORT-POWER": self._power,
-            "RTRV-PORT-SHUTTER": self._shutters,
-            "OPR-PORT-SHUTTER": self._shut,
-            "RLS-PORT-SHUTTER": self._unshut,
             "ED-EQPT": self._edit,
         }
 
@@ -95,18 +92,6 @@ class PolatisTl1FarEnd(Tl1FarEnd):
             raise Denied("IIAC", f"No monitor at port {unmonitored[0]}")
         levels = {port: self._switch.power(port) for port in ports}
         return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
-
-    def _shutters(self, request: Command) -> Sequence[str]:
-        words = {True: "CLOSED", False: "OPEN"}
-        return [f"{port}:{words[self._switch.is_shut(port)]}" for port in self._named(request)]
-
-    def _shut(self, request: Command) -> Sequence[str]:
-        self._switch.shut(self._named(request))
-        return ()
-
-    def _unshut(self, request: Command) -> Sequence[str]:
-        self._switch.unshut(self._named(request))
-        return ()
 
     def _edit(self, request: Command) -> Sequence[str]:
         key, _, minutes = request.block(2).partition("=")

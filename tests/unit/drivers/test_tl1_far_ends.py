@@ -204,15 +204,6 @@ class TestPolatis:
         polatis.say("DLT-PATCH::ALL:6:;")
         assert polatis.lit == {}
 
-    def test_shutters_block_light_and_read_back_as_closed(self, polatis):
-        polatis.say("ENT-PATCH::1,5:2:;")
-        polatis.time.advance(SETTLE)
-        polatis.say("OPR-PORT-SHUTTER::5:3:;")
-        assert polatis.lit == {}
-        assert polatis.say("RTRV-PORT-SHUTTER::1&5:4:;") == ["1:OPEN", "5:CLOSED"]
-        polatis.say("RLS-PORT-SHUTTER::5:5:;")
-        assert polatis.lit == {1: 5}
-
     def test_monitors_report_the_level_of_every_port(self, polatis):
         polatis.say("ENT-PATCH::1,5:2:;")
         polatis.time.advance(SETTLE)
