@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Optional
 
 from ..frames import Message
-from .journal import is_ours
+from .journal import is_ours, remove_if_empty
 
 _ROOTS = (Path("/var/tmp/testbed"), Path("/var/tmp"))  # noqa: S108 - private directories in them
 """Where directories may be, best first. A twin has a file system of its own at the first, which
@@ -76,7 +76,7 @@ def remove(run: str, host: str, history: Optional[str] = None) -> str:
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
             left.append(f"the checkpoints in {path} cannot be removed")
-        _remove_if_empty(path.parent, place)
+        remove_if_empty(path.parent, place)
     return ", ".join(left)
 
 
@@ -93,13 +93,3 @@ def _name(run: str, host: str, history: Optional[str]) -> Path:
     """Return the directory below a place, whatever the names hold."""
     parts = (part for part in (run, host, history) if part is not None)
     return Path(*("_" + part.replace("%", "%25").replace("/", "%2F") for part in parts))
-
-
-def _remove_if_empty(path: Path, last: Path) -> None:
-    """Remove directories up to `last` in which nothing is any more."""
-    while path != last.parent:
-        try:
-            path.rmdir()
-        except OSError:  # other hosts of the run, or other runs, have something there
-            return
-        path = path.parent

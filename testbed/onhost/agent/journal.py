@@ -76,7 +76,7 @@ class HostJournal:
         """Remove the file, unless an entry is not yet undone."""
         if not self._open:
             self._path.unlink(missing_ok=True)
-            _remove_if_empty(self._path.parent)
+            remove_if_empty(self._path.parent, self._path.parent)
         os.close(self._file)
 
 
@@ -107,7 +107,7 @@ class OrphanedJournal:
         """Remove the file, since all its entries are undone."""
         self.path.unlink(missing_ok=True)
         self.release()
-        _remove_if_empty(self.path.parent)
+        remove_if_empty(self.path.parent, self.path.parent)
 
     def release(self) -> None:
         """Unlock the file and leave it to the next agent."""
@@ -236,9 +236,12 @@ def is_ours(place: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not others
 
 
-def _remove_if_empty(place: Path) -> None:
-    with suppress(OSError):  # other agents are at work
-        place.rmdir()
+def remove_if_empty(path: Path, last: Path) -> None:
+    """Remove directories up to `last` in which nothing is any more."""
+    with suppress(OSError):  # others have something there
+        while path != last.parent:
+            path.rmdir()
+            path = path.parent
 
 
 def _age(path: Path) -> float:
