@@ -71,12 +71,9 @@ def _is_of_sweep(base: Arm, arm: Arm) -> bool:
     asked = job.options.straggler
     expected = job.options.ranks - 1 if asked is None else asked
     faults = arm.experiment.faults
-    late = [_slows(fault.kind) and fault.target.rank == expected for fault in faults]
+    roles = ((kind("faults", one.kind).role, one.target.rank) for one in faults)
+    late = [role == ("slows", expected) for role in roles]
     return same and late in ([], [True])
-
-
-def _slows(fault: str) -> bool:
-    return kind("faults", fault).role == "slows"
 
 
 def _point(trial: TrialResult, size: str) -> Point | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -30,10 +30,6 @@ class Finding:
     subject: str
     good: bool
     text: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as plain values."""
-        return asdict(self)
 
 
 def examine(lab: Lab) -> list[Finding]:

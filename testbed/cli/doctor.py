@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -102,7 +103,7 @@ def _accept_host_keys(lab: Lab, json: bool) -> int:
 
 def _print_findings(findings: list[Finding], json: bool) -> int:
     if json:
-        print_json([finding.to_json() for finding in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             mark = "ok  " if finding.good else "FAIL"

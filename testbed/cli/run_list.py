@@ -57,7 +57,7 @@ class RunSelection:
         if not any(name in found for found in metrics.values()):
             known = sorted({one for found in short.values() for one in found})
             ends = [one for one in known if one.rpartition(".")[2] == name]
-            meant = known if "." in name else _without_arms(known)
+            meant = known if "." in name else sorted({one.rpartition(".")[2] for one in known})
             hint = "known: " + ", ".join(ends) if ends else nearest(name, meant)
             raise UsageError(f"no run that is listed has the metric {name!r}", hint=hint)
         for row in rows:
@@ -72,10 +72,6 @@ def _of_one_arm(metrics: Mapping[str, Any]) -> dict[str, Any]:
     parts = [(*name.rpartition("."), found) for name, found in metrics.items()]
     is_one = len({arm for arm, *_ in parts}) == 1
     return {what: found for _, _, what, found in parts} if is_one else {}
-
-
-def _without_arms(metrics: Iterable[str]) -> list[str]:
-    return sorted({metric.rpartition(".")[2] for metric in metrics})
 
 
 def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -214,15 +214,12 @@ class Trial:
 
     def _handle(self, item: Any) -> None:
         if isinstance(item, Report):
-            self._handle_report(item)
+            self.jobs.record(item, self._log, self._follow, self._records)
             return
         if isinstance(item, MembershipChanged) and item.job == self.job.name:
             for follower in (self._pace, self._responses):
                 follower.expect(item.view.generation, len(item.view.hosts))
         self.controllers.handle(item)
-
-    def _handle_report(self, report: Report) -> None:
-        self.jobs.record(report, self._log, self._follow, self._records)
 
     def _follow(self, job: RunningJob, report: Report, event: Event | None) -> None:
         """Let all that follow a job know of a report, and do what follows from it."""

@@ -55,7 +55,8 @@ def dial(
     name = f"ASRL{where.path}::INSTR" if isinstance(where, Tty) else resource
 
     def connect() -> Resource:
-        return _manager().open_resource(name, open_timeout=_open_timeout(deadline))
+        manager = pyvisa.ResourceManager(os.environ.get("PYVISA_LIBRARY", "@py"))
+        return manager.open_resource(name, open_timeout=_open_timeout(deadline))
 
     try:
         opened = bounded(connect, deadline, _close)
@@ -174,10 +175,6 @@ class PolledVisaTransport(VisaTransport):
     def _readable(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         return bool(ready)
-
-
-def _manager() -> pyvisa.ResourceManager:
-    return pyvisa.ResourceManager(os.environ.get("PYVISA_LIBRARY", "@py"))
 
 
 def _close(resource: Resource) -> None:

@@ -140,11 +140,6 @@ class RunTrial:
     recoveries: tuple[PredictedRecovery, ...] = ()
     """What is expected to recover each job from the fault, where something does."""
 
-    @property
-    def fault(self) -> FaultPlan | None:
-        """Return the first fault of the job, with which a recovery begins; None without one."""
-        return self.faults[0] if self.faults else None
-
 
 @dataclass(frozen=True, slots=True)
 class Restore:

@@ -32,7 +32,7 @@ def planned(tmp_path):
 
 def test_a_far_end_fault_is_planned_beside_the_fault_of_the_job(planned):
     trial = planned(POWER_CUT, "{kind: switch-late-reply, target: ocs, at: {step: 6}, count: 1}")
-    assert trial.fault.kind == "power-cut"
+    assert trial.faults[0].kind == "power-cut"
     assert trial.far_end_faults == (FarEndFault("switch-late-reply", "ocs", 6, entry=1),)
 
 
@@ -55,7 +55,7 @@ def test_a_far_end_fault_may_begin_in_the_step_of_the_fault_of_the_job(planned):
 
 def test_a_trial_may_have_a_far_end_fault_without_a_fault_of_the_job(planned):
     trial = planned("{kind: switch-restart, target: ocs, at: {step: 3}}")
-    assert trial.fault is None
+    assert not trial.faults
     assert [fault.kind for fault in trial.far_end_faults] == ["switch-restart"]
 
 
@@ -94,7 +94,7 @@ def test_several_faults_are_planned_each_with_its_own_victim_and_time(planned):
         "{kind: rank-freeze, target: rank 2, at: {step: 20}, hold: 300 ms}",
     )
     first, second, third = trial.faults
-    assert trial.fault is first
+    assert trial.faults[0] is first
     assert [(one.entry, one.step, one.after) for one in trial.faults] == [
         (0, 8, None),
         (1, 8, 0.05),

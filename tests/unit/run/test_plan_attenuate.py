@@ -27,7 +27,7 @@ def planned(tmp_path):
 
 def test_the_plan_names_the_port_and_opens_its_attenuator_and_meter(planned):
     plan = planned()
-    faults = {trial.arm: trial.fault for trial in plan.trials}
+    faults = {trial.arm: trial.faults[0] for trial in plan.trials}
     assert {arm: (fault.rank, fault.port) for arm, fault in faults.items()} == {
         "into-the-switch": (0, "h0.p1"),
         "at-the-receiver": (1, "h1.p1"),

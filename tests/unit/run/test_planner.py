@@ -209,14 +209,14 @@ def test_the_order_of_variants_within_a_block_is_random(thousand):
 
 
 def test_victims_are_drawn_uniformly_from_ranks_in_every_variant(thousand):
-    drawn = Counter((trial.arm, trial.fault.rank) for trial in thousand)
+    drawn = Counter((trial.arm, trial.faults[0].rank) for trial in thousand)
     assert drawn.keys() == {(a, r) for a in ("splice-warm", "splice-cold") for r in range(4)}
     # Chi-squared with 7 degrees of freedom: above 24.3 in one seed out of a thousand.
     assert sum((count - 250) ** 2 / 250 for count in drawn.values()) < 24.3
 
 
 def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step(thousand):
-    phases = [trial.fault.phase for trial in thousand]
+    phases = [trial.faults[0].phase for trial in thousand]
     assert all(0 <= phase < 1 for phase in phases)
     tenths = Counter(int(phase * 10) for phase in phases)
     # Chi-squared with 9 degrees of freedom: above 27.9 in one seed out of a thousand.
@@ -225,7 +225,7 @@ def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step(thousand):
 
 def test_the_victim_of_a_fault_is_the_named_rank_or_host(desk):
     desk.change("experiment", "target: random", "target: rank 1")
-    assert {trial.fault.rank for trial in desk.plan().trials} == {1}
+    assert {trial.faults[0].rank for trial in desk.plan().trials} == {1}
     desk.change("experiment", "topology: ring", "hosts: [h2, h0, h1]")
     desk.change("experiment", "variants:", "seed: 1\nvariants:")
     desk.change("experiment", "policy: {kind: splice}\n", "")
@@ -233,21 +233,23 @@ def test_the_victim_of_a_fault_is_the_named_rank_or_host(desk):
     desk.change("experiment", "{policy.standby: cold}", "{jobs.main.batch: 2}")
     desk.change("experiment", "target: rank 1", "target: h2")
     desk.change("experiment", "recovery_time", "step_time")
-    assert {trial.fault.rank for trial in desk.plan().trials} == {0}
+    assert {trial.faults[0].rank for trial in desk.plan().trials} == {0}
 
 
 def test_a_trial_without_a_fault_is_planned_where_the_job_ends_by_itself():
     plan = make_plan(shipped("resume"), RACK, seed=7)
-    assert {trial.arm: trial.fault is None for trial in plan.trials} == {
+    assert {trial.arm: not trial.faults for trial in plan.trials} == {
         "interrupted": False,
         "uninterrupted": True,
     }
 
 
 def test_the_planned_duration_of_a_fault_is_that_of_the_file(desk):
-    assert {trial.fault.hold for trial in desk.plan().trials} == {None}
+    assert {trial.faults[0].hold for trial in desk.plan().trials} == {None}
     desk.change("experiment", "at: {step: 8}", "at: {step: 9}, hold: 250 ms")
-    assert {(trial.fault.step, trial.fault.hold) for trial in desk.plan().trials} == {(9, 0.25)}
+    assert {(trial.faults[0].step, trial.faults[0].hold) for trial in desk.plan().trials} == {
+        (9, 0.25)
+    }
 
 
 def test_repeat_replaces_the_number_of_trials_of_every_variant(desk):
@@ -473,18 +475,18 @@ def test_a_fault_may_hit_a_named_host_in_the_only_trial(desk):
     desk.change("experiment", "  cold: {policy.standby: cold}\n", "")
     assert "may be a spare in later trials" in desk.refusal()
     (trial,) = desk.plan(repeat=1).trials
-    assert trial.fault.rank == 1
+    assert trial.faults[0].rank == 1
 
 
 def test_a_fault_may_hit_a_named_host_where_each_trial_starts_a_new_job(desk):
     desk.change("experiment", "target: random", "target: h1")
     desk.change("experiment", "topology: ring", "steps: 30")
-    assert {trial.fault.rank for trial in desk.plan().trials} == {1}
+    assert {trial.faults[0].rank for trial in desk.plan().trials} == {1}
 
 
 def test_a_fault_in_the_last_step_of_a_job_is_not_too_late(desk):
     desk.change("experiment", "topology: ring", "steps: 9")
-    assert {trial.fault.step for trial in desk.plan().trials} == {8}
+    assert {trial.faults[0].step for trial in desk.plan().trials} == {8}
 
 
 def test_a_problem_of_a_matrix_arm_is_reported_at_its_place_in_the_matrix(desk):

@@ -71,7 +71,7 @@ def test_a_fault_strikes_a_rank_of_its_own_job(read):
     moved = ("right: {kind: train, ranks: 2,", "right: {kind: train, ranks: 2, spares: 1,")
     hosts = ("[h1, h2]", "[h1, h2, h0]")
     plan = make_plan(read(struck, recovery, without, moved, hosts), rack(), seed=7)
-    (fault,) = (trial.fault for trial in plan.trials if trial.fault)
+    (fault,) = (fault for trial in plan.trials for fault in trial.faults)
     assert fault.rank == 1
 
 
