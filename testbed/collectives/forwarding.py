@@ -108,10 +108,6 @@ class _Parcel:
     def left(self) -> int:
         return len(self.path) - 1
 
-    @property
-    def is_at_source(self) -> bool:
-        return self.path[0] == self.send.source
-
     def move(self) -> Hop:
         hop = Hop(self.send, self.message, self.path[0], self.path[1])
         self.path = self.path[1:]
@@ -123,7 +119,7 @@ def _relayed(parcels: Sequence[_Parcel]) -> list[tuple[Hop, ...]]:
     near = [parcel for parcel in parcels if parcel.left == 1]
     far = [parcel for parcel in parcels if parcel.left > 1]
     rounds = []
-    while any(parcel.is_at_source for parcel in far):
+    while any(parcel.path[0] == parcel.send.source for parcel in far):
         rounds.append(tuple(_moved([parcel for parcel in far if parcel.left > 1])))
     if near:
         sending, receiving = {p.path[0] for p in near}, {p.path[1] for p in near}
