@@ -68,13 +68,7 @@ class PortNames:
 def capabilities_with(options: CalientOptions | CalientRestOptions, count: int) -> Capabilities:
     """Return the capabilities of a switch with `count` ports; every fibre is monitored."""
     ingress, egress = sides(count, count)
-    return capabilities_of(
-        options,
-        (ingress, egress),
-        steadiness=True,
-        monitored=ingress | egress,
-        averaging=options.averaging,
-    )
+    return capabilities_of(options, (ingress, egress), steadiness=True, monitored=ingress | egress)
 
 
 def reading(word: object) -> Reading:

@@ -87,10 +87,7 @@ class Polatis(Switch[PolatisOptions, Scpi]):
         declared = declared_monitors(self._options.monitors, identity)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_QUERY)
-        averaging = self._options.averaging
-        return capabilities_of(
-            self._options, ports, steadiness=True, monitored=monitored, averaging=averaging
-        )
+        return capabilities_of(self._options, ports, steadiness=True, monitored=monitored)
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
         """Ask for the light of ports; tell whether the switch reads all of them.

@@ -82,7 +82,6 @@ class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
             (ingress, egress),
             steadiness=True,
             monitored=frozenset(monitored) & (ingress | egress),
-            averaging=self._options.averaging,
         )
 
     def _size(self, identity: Identity) -> tuple[int, int]:

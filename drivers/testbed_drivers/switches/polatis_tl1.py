@@ -56,10 +56,7 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
         declared = declared_monitors(self._options.monitors, identity)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_COMMAND)
-        averaging = self._options.averaging
-        return capabilities_of(
-            self._options, (ingress, egress), monitored=monitored, averaging=averaging
-        )
+        return capabilities_of(self._options, (ingress, egress), monitored=monitored)
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
         """Ask for the light of ports; tell whether the switch reads all of them."""

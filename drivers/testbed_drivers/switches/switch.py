@@ -168,7 +168,12 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
 def capabilities_of(
     options: SwitchOptions, ports: tuple[frozenset[int], frozenset[int]], **more: Any
 ) -> Capabilities:
-    """Return the capabilities of a switch with these ingress and egress ports."""
+    """Return the capabilities of a switch with these ingress and egress ports.
+
+    Monitors average as the options of such a switch say.
+    """
+    if "monitored" in more:
+        more.setdefault("averaging", getattr(options, "averaging", 0.0))
     return Capabilities(*ports, options.settle, options.settle_max, **more)
 
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed_drivers.switches.calient_ports import PortNames
+from testbed_drivers.switches.calient_ports import PortNames, capabilities_with
+from testbed_drivers.switches.descriptors.calient import CalientOptions
+from testbed_drivers.switches.switch import capabilities_of, sides
 
 BIGGEST = PortNames.first(320)
 
@@ -43,3 +45,11 @@ def test_invalid_port_names_are_refused(names):
 def test_more_ports_than_the_largest_model_has_are_refused():
     with pytest.raises(ValueError, match="expected 321 port names"):
         PortNames.first(321)
+
+
+def test_monitors_average_as_the_options_say_and_ports_without_monitors_do_not():
+    options = CalientOptions(averaging=0.4)
+    assert capabilities_with(options, 4).averaging == 0.4
+    assert capabilities_of(options, sides(4, 4)).averaging == 0.0
+    own = capabilities_of(options, sides(4, 4), monitored=frozenset({1}), averaging=0.1)
+    assert own.averaging == 0.1
