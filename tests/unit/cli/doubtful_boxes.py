@@ -88,7 +88,7 @@ class DoubtfulBox:
         self.far_end = kind("far_ends", kind_.far_end).load()(site, options)
         self.box = self.far_end._switch
         self.lit = {}
-        self._reads = []
+        self.reads = []
         self._listen_to_reads()
         self._wire = serve_tcp(self.far_end)
         self.results = directory / "results"
@@ -117,7 +117,7 @@ class DoubtfulBox:
         read_back = self.box.read_back
 
         def noted():
-            self._reads.append(self._scheduler.now())
+            self.reads.append(self._scheduler.now())
             return read_back()
 
         self.box.read_back = noted
@@ -151,7 +151,10 @@ class DoubtfulBox:
 
     def _arm(self):
         self.far_end.clear()
-        self.lag = self.chance.uniform(0.5, 10.0) * self._scale
+        before, self.lag = self.lag, self.chance.uniform(0.5, 10.0) * self._scale
+        if self.character in ("late", "flapping") and self.reads:
+            # What was read last was `before` old: a read-back never goes back in time.
+            self._wait_until(self.reads[-1] + self.lag - before)
         match self.character:
             case "troubled":
                 known = [name for name in _TROUBLES if name in self.far_end.known_faults]
@@ -172,9 +175,12 @@ class DoubtfulBox:
         if self.character in ("late", "flapping"):
             return
         self.far_end.clear()
-        passed = threading.Event()
         later = max(_LOST_AFTER) if self.character == "losing" else 0.0
-        self._scheduler.call_at(self._scheduler.now() + later + 0.01, passed.set)
+        self._wait_until(self._scheduler.now() + later + 0.01)
+
+    def _wait_until(self, at):
+        passed = threading.Event()
+        self._scheduler.call_at(at, passed.set)
         passed.wait()
 
     def _drawn(self):
@@ -223,7 +229,7 @@ class DoubtfulBox:
 
     def _at_last_look(self):
         """Return what the box had when it was read last."""
-        until = self._reads[-1]
+        until = self.reads[-1]
         return next(rows for since, rows in reversed(self.box._history) if since <= until)
 
     def _judge(self, words, before, code, out, err):

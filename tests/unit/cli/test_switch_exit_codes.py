@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,25 @@ def test_exit_code_output_and_switch_state_agree(tmp_path, faster, character):
     finally:
         box.close()
     assert sum(box.codes.values()) == 4
+
+
+def test_the_read_back_of_a_late_box_never_goes_back_in_time(tmp_path, faster):
+    box = DoubtfulBox(tmp_path, CHARACTERS.index("late") * len(LANGUAGES), SCALE)
+    lags, shown, read_back = cycle([0.5, 10.0]), [], box.box.read_back
+    box.chance.uniform = lambda least, most: next(lags)
+
+    def noted():
+        rows = read_back()
+        shown.append(box.reads[-1] - box.lag)
+        return rows
+
+    box.box.read_back = noted
+    try:
+        box.play(4)
+    finally:
+        box.close()
+    assert len(shown) > 4
+    assert shown == sorted(shown)
 
 
 def _played(seed):
