@@ -186,6 +186,9 @@ def _check_packet_ports(
 def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
     """Refuse what a job asks of circuits where there are none, and what nothing can recover."""
     where = experiment.source.where
+    if isinstance(job, CircuitRequestingJob):
+        message = f"the ranks of job {name} ask for circuits, and a packet switch has none"
+        raise FileError(where("jobs", name, "kind"), message, hint="use a lab with circuits")
     for spec in experiment.reacting():
         if "membership" in spec.acts_on and job.topology is None:
             message = f"{spec.kind} restores ranks from their neighbours in a ring, and job {name} "

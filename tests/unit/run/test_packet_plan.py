@@ -122,3 +122,10 @@ def test_a_spare_may_be_on_a_host_that_runs_a_rank(plan):
     )
     (job,) = [step for step in found.steps if isinstance(step, StartJob)]
     assert (job.hosts, job.spares) == (("h0", "h1", "h2"), ("h1",))
+
+
+def test_a_job_whose_ranks_ask_for_circuits_is_refused_on_a_packet_switch():
+    wanted = load_experiment(ROOT / "experiments" / "pipswitch.yaml", ["needs.fabric=packet"])
+    lab = load_lab(ROOT / "configs" / "packet-quad.yaml")
+    with pytest.raises(FileError, match="ask for circuits, and a packet switch has none"):
+        make_plan(wanted, lab, seed=7)
