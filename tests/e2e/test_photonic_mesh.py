@@ -40,7 +40,11 @@ def test_every_matching_of_four_hosts_joins_exactly_its_pairs(testbed: CommandLi
     done = testbed.run("pipswitch", "--repeat", "1")
     assert done.code == 0, done.err
     found = done.json()
-    assert (found["outcome"], found["cleanup"], found["label"]) == ("passed", "verified", "measured-twin")
+    assert (found["outcome"], found["cleanup"], found["label"]) == (
+        "passed",
+        "verified",
+        "measured-twin",
+    )
     met = defaultdict(set)
     for report in reports(testbed.results / "latest"):
         met[report["step"]].add(frozenset((report["rank"], report["peer"])))
