@@ -161,7 +161,9 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
         step_ends=_ends([step for step in steps if marks or not step.work]),
-        rail_profile=profile_of(number, trial.samples, clocks) if "change_time" in values else None,
+        rail_profile=profile_of(number, (*trial.samples, *events), clocks)
+        if "change_time" in values
+        else None,
     )
 
 

@@ -103,6 +103,7 @@ class HybridOptions:
         yield from ("step_time", "steps", "loss")
         yield from ("busbw",) if self.mesh.get("dp", 1) > 1 else ()
         yield from ("digest",) if self.steps is not None else ()
+        yield from ("iteration_time", "change_time", "control_time")
 
 
 HYBRID = Kind(

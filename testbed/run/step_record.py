@@ -45,6 +45,8 @@ class StepRecord:
         """
         if kind in _SYMPTOMS and not self._is_near(self._newest):
             self._near.append((self._newest - NEAR, self._newest + NEAR))
+        if kind == "operations" and not self._is_recorded(data["step"]):
+            return self._log.unwritten(kind, subject, at=at, **data)
         if kind != "step" or data["rank"] is None:
             return self._log.append(kind, subject, at=at, **data)
         return self._step(subject, at, data)

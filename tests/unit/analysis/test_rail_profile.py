@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from testbed.analysis.clocks import Clocks
 from testbed.analysis.rail_profile import NoProfile, rail_profile
+from testbed.analysis.rail_times import profile_of, rail_values
 from testbed.cli import run as command_line
 from testbed.events import Event
 from testbed.rails.profile import Group
@@ -98,6 +100,23 @@ def test_the_replay_of_a_step_takes_as_long_as_the_step_did(trained):
     first, *_, last = trained.iterations
     took = max(own.end for own in last) - max(own.end for own in first)
     assert replay(workload_of(trained), Rails(0.0)).iteration == pytest.approx(took / 2, rel=0.02)
+
+
+def test_an_iteration_of_training_is_from_the_end_of_a_step_to_that_of_the_next():
+    events = list(read_events(TRAINING))
+    ends = {(e.data["step"], e.data["rank"]): e.data["end"] for e in events if "step" in e.data}
+    last = max(step for step, _ in ends)
+    expected = max(ends[last, rank] - ends[last - 1, rank] for rank in range(8))
+    assert rail_values([], events) == {"iteration_time": expected}
+    before = [event for event in events if event.data.get("step") != last - 1]
+    assert rail_values([], before) == {}
+
+
+def test_a_trial_gives_the_same_profile_as_its_log(trained):
+    events = list(read_events(TRAINING))
+    clocks = Clocks(e for e in events if e.kind in ("host.ready", "clock.offset"))
+    assert profile_of(1, events, clocks).iterations == trained.iterations
+    assert profile_of(1, [e for e in events if e.kind != "operations"], clocks) is None
 
 
 def test_a_log_without_groups_is_refused():

@@ -66,6 +66,13 @@ def test_every_so_many_steps_one_is_recorded_and_all_are_counted(recorder):
     assert {(one["skipped"], one["skipped_bytes"]) for one in later} == {(6, 6_000_000)}
 
 
+def test_what_ranks_communicated_is_recorded_of_the_same_steps(recorder):
+    for number in range(30):
+        recorder.record.append("operations", "rank 0", at=number, rank=0, step=number)
+        recorder.step(number)
+    assert [event.data["step"] for event in recorder.of("operations")] == recorder.steps
+
+
 def test_the_last_step_that_a_job_makes_is_recorded(tmp_path):
     recorder = Recorder(tmp_path / "events.jsonl", last=16)
     for number in range(17):
