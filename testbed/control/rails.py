@@ -20,13 +20,12 @@ from testbed.control.controller import (
     JobView,
     MembershipChanged,
     Observation,
-    OwnCommand,
-    OwnObservation,
     Scope,
     TimerExpired,
     View,
 )
 from testbed.control.descriptors import RailsOptions
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
 from testbed.fabric.circuits import Matching
 from testbed.fabric.links import Link
 from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
@@ -35,54 +34,6 @@ from testbed.rails.stage import Stage
 
 ATTEMPTS = 3
 """How often a change is commanded before the controller fails."""
-
-
-# --- commands, and what comes of them ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RailMoved(OwnObservation):
-    """A change of a rail was made and read back."""
-
-    rail: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class RailRefused(OwnObservation):
-    """A change of a rail failed; what it adds is not lit."""
-
-    rail: str
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class MoveRail(OwnCommand):
-    """Remove circuits of a rail, then add others; the outcome is RailMoved or RailRefused.
-
-    What changes of one rail remove is gone in the order of the commands; what they add takes its
-    time side by side.
-    """
-
-    rail: str
-    move: Move
-
-
-@dataclass(frozen=True, slots=True)
-class RecordAnswer(OwnCommand):
-    """Record that the ranks of a stage are told that its circuits are lit.
-
-    `seconds` is how long after the last request that it needed, 0 where nothing had to change.
-    """
-
-    rail: str
-    stage: Stage
-    changed: bool
-    seconds: float
-
-
-# --- the controller ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +49,8 @@ class State:
     """That of the ranks, which are told of no other's circuits."""
     waiting: Mapping[Stage, float] = field(default_factory=dict)
     """Since when a rank waits for a stage that is not answered."""
+    joining: Mapping[str, float] = field(default_factory=dict)
+    """Since when a rank has joined a group that others have not."""
     moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
     attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     has_failed: bool = False
@@ -166,7 +119,8 @@ class Rails:
             return None
         due = [state.rules[rail].wake_at(own) for rail, own in state.rails.items()]
         times = [at for at in due if at is not None]
-        times += [since + self._limit for since in state.waiting.values()]
+        waiting = (*state.waiting.values(), *state.joining.values())
+        times += [since + self._limit for since in waiting]
         return min(times, default=None)
 
     def step(self, state: State, now: float, observation: Observation) -> Step:
@@ -199,7 +153,7 @@ class Rails:
     def _heard(self, state: State, now: float, what: protocol.Observation) -> Step:
         match what:
             case protocol.GroupJoined(rank, group):
-                return self._joined(state, rank, group)
+                return self._joined(state, now, rank, group)
             case protocol.StageLeft(rank, following):
                 return self._left(state, now, rank, following)
             case protocol.StageReached(rank, stage):
@@ -218,13 +172,17 @@ class Rails:
         }
         return replace(begun, rails={**begun.rails, **rails})
 
-    def _joined(self, state: State, rank: int, group: str) -> Step:
+    def _joined(self, state: State, now: float, rank: int, group: str) -> Step:
         rail = state.groups.get(group)
         if rail is None:
             return state, ()  # it needs no circuits
         own = state.rails[rail]
         joined, is_whole = state.rules[rail].rail.join(own.rail, rank, group)
-        state = replace(state, rails={**state.rails, rail: replace(own, rail=joined)})
+        joining = {**state.joining, group: state.joining.get(group, now)}
+        if is_whole:
+            del joining[group]
+        rails = {**state.rails, rail: replace(own, rail=joined)}
+        state = replace(state, rails=rails, joining=joining)
         if not is_whole:
             return state, ()
         message = {"do": "group-whole", "generation": state.generation, "group": group}
@@ -258,10 +216,17 @@ class Rails:
         for rail, rules in state.rules.items():
             state, more = self._done(state, now, rail, rules.wake(state.rails[rail], now))
             commands += more
-        for stage, since in state.waiting.items():
-            if now >= since + self._limit:
-                return _failed(state, self._why_late(state, stage))
-        return state, commands
+        late = [(since, self._who_is_absent(state, one)) for one, since in state.joining.items()]
+        late += [(since, self._why_late(state, one)) for one, since in state.waiting.items()]
+        since, why = min(late, default=(now, ""))
+        return _failed(state, why) if why and now >= since + self._limit else (state, commands)
+
+    def _who_is_absent(self, state: State, group: str) -> str:
+        rail = state.groups[group]
+        members = state.rules[rail].rail.members(group)
+        absent = sorted(members - state.rails[rail].rail.joined[group])
+        who = " and ".join(map(str, absent))
+        return f"ranks have waited {self._limit:g} s for rank {who} to join group {group}"
 
     def _why_late(self, state: State, stage: Stage) -> str:
         rail = state.groups[stage.group]
@@ -269,8 +234,17 @@ class Rails:
         took = f"ranks have waited {self._limit:g} s for the circuits of {stage}"
         if any(move.stage == stage for move in own.rail.moves.values()):
             return f"{took}: the switch has not made them"
-        late = " and ".join(map(str, state.rules[rail].rail.late(own.rail, stage)))
-        return f"{took}, and rank {late} has not asked for them or not left the stage before"
+        late = state.rules[rail].rail.late(own.rail, stage)
+        using = [
+            f"{own.rail.using[rank]} with rank {other}"
+            for rank in late
+            if rank in own.rail.using
+            for other in own.rail.using[rank].ranks
+            if other != rank
+        ]
+        still = f": it is in {' and '.join(using)}" if using else ""
+        who = " and ".join(map(str, late))
+        return f"{took}, and rank {who} has not asked for them or not left the stage before{still}"
 
     def _done(
         self, state: State, now: float, rail: str, outcome: Outcome, took: float = 0.0
@@ -316,4 +290,4 @@ def _refused(state: State, rail: str, number: int, reason: str) -> Step:
 
 
 def _failed(state: State, reason: str) -> Step:
-    return replace(state, has_failed=True, waiting={}), (Fail(reason),)
+    return replace(state, has_failed=True, waiting={}, joining={}), (Fail(reason),)

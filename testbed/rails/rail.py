@@ -81,6 +81,10 @@ class Rail:
         self._end_at = {p: (rank, n) for rank, own in enumerate(ports) for n, p in enumerate(own)}
         self._circuits: dict[tuple[str, tuple[int, ...]], Matching] = {}
 
+    def members(self, group: str) -> frozenset[int]:
+        """Return the ranks of a group."""
+        return self._members[group]
+
     def join(self, state: RailState, rank: int, group: str) -> tuple[RailState, bool]:
         """Have a rank join a group, and tell whether all of it have joined now.
 

@@ -7,7 +7,7 @@ from threading import Event
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.control.rails import MoveRail, RailMoved, RailRefused, RecordAnswer
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
 from testbed.errors import LabError, UnsafeError
 from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog

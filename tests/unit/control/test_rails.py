@@ -16,13 +16,8 @@ from testbed.control.controller import (
     View,
 )
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rails import (
-    MoveRail,
-    RailMoved,
-    RailRefused,
-    Rails,
-    RecordAnswer,
-)
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
+from testbed.control.rails import Rails
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.rails.rail import Answer
 from testbed.rails.stage import Stage

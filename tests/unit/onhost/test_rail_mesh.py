@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import select
+import signal
 import time
 
 import pytest
 
-from testbed.control.controller import CommandJob, Fail, JobObserved, JobView, View
+from testbed.control.controller import CommandJob, Fail, JobObserved, JobView, TimerExpired, View
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rails import MoveRail, RailMoved, Rails
+from testbed.control.rail_moves import MoveRail, RailMoved
+from testbed.control.rails import Rails
 from testbed.fabric.fibre_plant import own_ports
 from testbed.jobs.descriptors import AllReduceOptions
 from testbed.jobs.hybrid import Hybrid, HybridOnRails
@@ -29,14 +31,14 @@ def collectives(mesh, ranks, **more):
 class AtWork:
     """The controller of rails beside ranks, with switches that make circuits at once."""
 
-    def __init__(self, gang, job, hosts, mode="on-demand"):
+    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0):
         told, ports = job.for_rank(), 2
         self.gang = gang(told["kind"], told["options"], len(hosts), hosts=hosts, own=ports)
         names = tuple(dict.fromkeys(hosts))
         each = len(hosts) // len(names)
         own = {name: tuple(f"p{n}" for n in range(each * ports)) for name in names}
         view = JobView(tuple(hosts), own_ports(names, own, each), groups=job.groups)
-        self.controller = Rails(RailsOptions(mode), "main")
+        self.controller = Rails(RailsOptions(mode, limit), "main")
         self.state = self.controller.begin(View(0.0, {"main": view}))
         self.lit, self.moves, self.failure = frozenset(), [], ""
 
@@ -44,8 +46,12 @@ class AtWork:
         """Tell the controller what ranks say, and ranks what it answers."""
         lines = {member.line: rank for rank, member in enumerate(self.gang.members)}
         while not until() and not self.failure:
-            ready, _, _ = select.select(list(lines), [], [], PATIENCE)
-            assert ready, "nobody says anything any more"
+            due = self.controller.wake_at(self.state)
+            left = PATIENCE if due is None else max(0.0, due - time.monotonic())
+            ready, _, _ = select.select(list(lines), [], [], left)
+            assert ready or due is not None, "nobody says anything any more"
+            if due is not None and time.monotonic() >= due:
+                self.step(TimerExpired())
             for line in ready:
                 rank = lines[line]
                 for said in self.gang.members[rank].listen():
@@ -160,3 +166,25 @@ def test_training_over_a_mesh_on_rails_has_the_losses_of_that_on_a_packet_switch
 def test_a_pipeline_of_more_than_two_is_refused_on_rails():
     with pytest.raises(ValueError, match="a pipeline of 4 stages"):
         HybridOnRails(HybridOptions(4, {"pp": 4}))
+
+
+def test_a_rank_that_never_asks_is_named_with_what_others_wait_for(gang):
+    job = OnRails(AllReduceOptions(4, (4096,), iterations=10_000, mesh={"dp": 2, "pp": 2}))
+    at_work = AtWork(gang, job, FOUR, limit=1.0)
+    at_work.gang.join(1)
+    at_work.serve(at_work.all_said("sample"))
+    at_work.gang.members[3].process.send_signal(signal.SIGSTOP)
+    at_work.serve(lambda: False)
+    assert at_work.failure.startswith("ranks have waited 1 s for the circuits of ")
+    assert " has not asked for them or not left the stage before" in at_work.failure
+    _, _, after = at_work.failure.partition(", and ")
+    assert "rank 3" in after, "itself, or as the one that the late rank is in a stage with"
+
+
+def test_a_rank_that_never_joins_its_group_is_named(gang):
+    at_work = AtWork(gang, collectives({"dp": 2, "pp": 2}, 4), FOUR, limit=1.0)
+    at_work.gang.join(1, absent=[2])
+    at_work.serve(lambda: False)
+    said, _, group = at_work.failure.rpartition(" ")
+    assert said == "ranks have waited 1 s for rank 2 to join group"
+    assert group in ("dp0", "pp1"), "its groups"

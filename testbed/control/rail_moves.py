@@ -1,0 +1,51 @@
+"""What the controller of rails commands, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.control.controller import OwnCommand, OwnObservation
+from testbed.rails.rail import Move
+from testbed.rails.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class RailMoved(OwnObservation):
+    """A change of a rail was made and read back."""
+
+    rail: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RailRefused(OwnObservation):
+    """A change of a rail failed; what it adds is not lit."""
+
+    rail: str
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRail(OwnCommand):
+    """Remove circuits of a rail, then add others; the outcome is RailMoved or RailRefused.
+
+    What changes of one rail remove is gone in the order of the commands; what they add takes its
+    time side by side.
+    """
+
+    rail: str
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class RecordAnswer(OwnCommand):
+    """Record that the ranks of a stage are told that its circuits are lit.
+
+    `seconds` is how long after the last request that it needed, 0 where nothing had to change.
+    """
+
+    rail: str
+    stage: Stage
+    changed: bool
+    seconds: float
