@@ -116,6 +116,11 @@ METRICS: dict[str, MetricDefinition] = {
     "gain_agreement": _Metric(
         "1", "neither", "step_gain over communication_share times collective_gain"
     ),
+    "cycle_time": _Metric("s", "lower", "from a time slot to the next one with the same circuits"),
+    "slot_dark": _Metric("s", "lower", "of a time slot, until ranks are told that it is lit"),
+    "slot_bytes": _Metric(
+        "B", "higher", "what a rank gets in a slot of a peer that has more than fits"
+    ),
     "iteration_time": _Metric("s", "lower", "an iteration of training on rails"),
     "change_time": _Metric(
         "s", "lower", "a change of circuits of a rail, from the last request on"

@@ -28,6 +28,7 @@ from testbed.analysis.steps import (
     steps_to,
     usual_intervals,
 )
+from testbed.analysis.time_slots import time_slot_values
 from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 from testbed.rails.profile import Profile as RailProfile
@@ -284,6 +285,7 @@ def _job_values(
     quiet = [step for step in trained if zero is None or step.end.late < zero.early]
     events, ranks = trial.others, trial.reports.ranks
     values: dict[str, float | str] = dict(bandwidths(trial.samples, clocks, ranks))
+    values |= time_slot_values(trial.samples)
     values |= {name: value for name, (value, _) in _readings(events).items()}
     values |= reach_values(events)
     if (normal := step_time(quiet)) is not None:

@@ -4,6 +4,7 @@ A slot lasts a number of steps of the job, or of seconds. By steps, the circuits
 last rank has finished the last step of a slot, as rails do between phases of an iteration (Opus,
 arXiv 2507.08119); by seconds they change independently of the job, as those of RotorNet (SIGCOMM
 2017). Slots that pass during a change are skipped, so a table by seconds never lags behind.
+Ranks that follow the slots are told when the circuits of one are lit, and for how long.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from testbed.control.controller import (
     ChangeFailed,
     CircuitsChanged,
     Command,
+    CommandJob,
     Fail,
     JobObserved,
     MembershipChanged,
@@ -35,6 +37,13 @@ from testbed.fabric.topologies import TOPOLOGIES, Graph, Topology
 
 ATTEMPTS = 3
 """Changes in a row that may fail before the rotation does."""
+
+MISSED = 20
+"""Slots in a row that may be over before their circuits are lit: a busy machine misses some."""
+
+_TOO_SHORT = (
+    f"{MISSED} time slots in a row were over before their circuits were lit: hold them for longer"
+)
 
 Unit = Literal["steps", "seconds"]
 
@@ -78,6 +87,14 @@ class State:
     changing_to: Matching | None = None
     failures: int = 0
     """Changes that have failed since the last one that was made."""
+    known: tuple[Matching, ...] = ()
+    """The circuits that ranks can be told of, by number; none where they do not follow slots."""
+    told: float | None = None
+    """The end of the last slot that they were told of."""
+    number: int = 0
+    """How many slots they were told of."""
+    missed: int = 0
+    """Slots in a row that were over before their circuits were lit."""
     has_failed: bool = False
 
 
@@ -108,7 +125,18 @@ class Rotate:
         job, table = view.jobs[self._job], self._table(view)
         origin = job.step if self._unit == "steps" else view.now
         steps, end = (job.step,) * len(job.ports), origin + table[0].hold
-        return State(table, job.ports, steps, view.circuits, origin, end, starts_at=view.now)
+        state = State(table, job.ports, steps, view.circuits, origin, end, starts_at=view.now)
+        if job.requests:
+            self._check_slots(view)
+            state = replace(state, known=job.requests)
+        return state
+
+    def _check_slots(self, view: View) -> None:
+        """Raise ValueError for slots that ranks which follow them cannot be told of."""
+        if self._unit == "steps":
+            raise ValueError("its ranks follow time slots, which are held for a time: write `hold`")
+        if not set(self.circuits(view)) <= set(view.jobs[self._job].requests):
+            raise ValueError("its ranks follow the time slots of the job, and these are others")
 
     def circuits(self, view: View) -> tuple[Matching, ...]:
         """Return the circuits of each slot; raise ValueError as `begin` does."""
@@ -155,9 +183,13 @@ class Rotate:
                 state = _with_step(state, rank, step)
             case MembershipChanged(job, view) if job == self._job:
                 steps = (view.step,) * len(view.ports)
-                state = _rewound(replace(state, ports=view.ports, steps=steps))
+                state = _rewound(replace(state, ports=view.ports, steps=steps, told=None))
             case CircuitsChanged() if state.changing_to is not None:
+                missed = state.missed + 1 if state.known and now >= state.end else 0
                 state = replace(state, lit=state.changing_to, changing_to=None, failures=0)
+                state = replace(state, missed=missed)
+                if missed == MISSED:
+                    return _failed(state, _TOO_SHORT)
             case ChangeFailed(reason) if state.changing_to is not None:
                 state = replace(state, changing_to=None, failures=state.failures + 1)
                 if state.failures == ATTEMPTS:
@@ -165,7 +197,23 @@ class Rotate:
             case TimerExpired():
                 pass
         progress = now if self._unit == "seconds" else min(state.steps)
-        return _pointed(_advanced(state, progress))
+        return self._pointed(_advanced(state, progress), now)
+
+    def _pointed(self, state: State, now: float) -> tuple[State, tuple[Command, ...]]:
+        """Command the circuits that are due; tell ranks that follow the slots if these are lit."""
+        state, commands = _pointed(state)
+        if not state.known or state.changing_to or state.has_failed or state.told == state.end:
+            return state, commands
+        state = replace(state, told=state.end, number=state.number + 1)
+        message = {
+            "do": "slot",
+            "number": state.number,
+            "circuits": state.known.index(state.lit),
+            "hold": state.table[state.slot].hold,
+            "left": state.end - now,
+        }
+        told = protocol.Tell(tuple(range(len(state.ports))), message)
+        return state, (*commands, CommandJob(self._job, told))
 
 
 def _rewound(state: State) -> State:
@@ -201,7 +249,8 @@ def _pointed(state: State) -> tuple[State, tuple[Command, ...]]:
         return _failed(state, str(error))
     if wanted == state.lit:
         return state, ()
-    change = ChangeCircuits(state.lit - wanted, wanted - state.lit)
+    remove, add = state.lit - wanted, wanted - state.lit
+    change = ChangeCircuits(remove, add, identify=bool(state.known))
     return replace(state, changing_to=wanted), (change,)
 
 

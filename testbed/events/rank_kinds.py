@@ -101,6 +101,11 @@ RANK_KINDS = {
         rounds=items("number, begin and end of each round", "s", optional=True),
         counted=items("bytes and frames that its ports sent meanwhile", optional=True),
         changes=items("how long each change of circuits before it took", "s", optional=True),
+        slots=items(
+            "of each time slot that it used: the number of its circuits, when it was told of them "
+            "on that clock, the bytes that it received, and whether there was more than fitted in",
+            optional=True,
+        ),
     ),
     "operations": event_kind(
         "what one rank of a mesh communicated in a step of training, in order",

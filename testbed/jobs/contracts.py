@@ -27,6 +27,9 @@ class Job(Protocol):
     """The step after which its ranks are told to end; None when it ends by itself or never."""
     controllers: tuple[str, ...] = ()
     """The kinds of the controllers that it cannot do without: each reacts while it runs."""
+    controller_options: Mapping[str, Mapping[str, Any]] = {}
+    """By kind of such a controller, its options as a file would give them; it has none unless they
+    are here."""
     endless: bool = False
     """It lives on from trial to trial; a job with an end starts anew in each."""
 
@@ -77,10 +80,10 @@ class FabricDependentJob(Protocol):
 
 @runtime_checkable
 class CircuitRequestingJob(Protocol):
-    """A `PredictableJob` whose ranks request circuits while it runs."""
+    """A `PredictableJob` whose ranks request circuits while it runs, or are told of them."""
 
     circuits: Sequence[Sequence[Joint]]
-    """All that they ask for, by number; 0 are those that it begins with."""
+    """All that they ask for or are told of, by number; 0 are those that it begins with."""
 
     def choices(self, links: Links) -> Mapping[str, Mapping[str, str]]:
         """Return, by algorithm and size, the schedule to run; empty where there is no choice."""

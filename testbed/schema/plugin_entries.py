@@ -50,7 +50,7 @@ class PluginField:
             raise Problems([Problem((), f"expected a mapping of keys, got {shown(value)}")])
         known, what = self._known(), f"{self.role} {self.group}".strip()
         name = chosen_name(value, self.key, known, what, (self.key,))
-        return _validated(sort, name, known[name], value)
+        return validated_entry(sort, name, known[name], value)
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler
@@ -81,9 +81,10 @@ class PluginField:
         }
 
 
-def _validated(
+def validated_entry(
     sort: type[PluginEntry], name: str, kind: Kind, value: Mapping[str, Any]
 ) -> PluginEntry:
+    """Return an entry about a plug-in as a file gives it; raise Problems for a wrong one."""
     common = [key for key in sort.model_fields if key != "options"]
     options = {key: held for key, held in value.items() if key not in common}
     nested = {key: held for key, held in value.items() if key in common}

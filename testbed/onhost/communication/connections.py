@@ -206,6 +206,10 @@ class PeerConnections:
             self.raise_if_left()
             time.sleep(_LOOK_AGAIN)
 
+    def unacknowledged(self, peer: Peer) -> int:
+        """Return how many bytes sent to a peer were not acknowledged yet."""
+        return _unacknowledged(self._sockets[peer])
+
     def sent_on_wire(self, *counters: str) -> list[int]:
         """Return the sum of kernel counters over the ports of all connections.
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from ..errors import Left, ProtocolError
 from ..frames import Decoder, Message, encode
@@ -25,6 +25,18 @@ AGENT_GONE = 3
 """Exit code of a rank whose agent closed the channel."""
 
 _EVERY_GENERATION = sys.maxsize
+
+
+class TimeSlot(NamedTuple):
+    """Circuits that are lit and identified, and until when; slots are numbered from 1 on."""
+
+    number: int
+    circuits: int
+    begin: float
+    """When the message came, on this host's monotonic clock, as `until`."""
+    until: float
+    dark: float
+    """Seconds of the slot that were over by then."""
 
 
 class LeaveOrder:
@@ -90,6 +102,8 @@ class Control:
         """On rails, by group and ranks, the newest stage whose circuits are said to be lit."""
         self.whole: dict[str, int] = {}
         """On rails, by group, the newest generation in which all of it are said to have joined."""
+        self.slot: Optional[TimeSlot] = None
+        """The newest time slot whose circuits are said to be lit."""
         self._channel = channel
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -205,6 +219,10 @@ class Control:
             self.whole[command["group"]] = command["generation"]
             self.leave.wake()
             return
+        if verb == "slot":
+            self.slot = _slot(command)
+            self.leave.wake()
+            return
         if verb == "straggle":
             self.delay = command["seconds"]
             self.emit("straggling", seconds=self.delay)
@@ -216,3 +234,8 @@ class Control:
             self.leave.give(command["generation"])
         elif verb == "exit":
             self.leave.give(_EVERY_GENERATION)
+
+
+def _slot(command: Message) -> TimeSlot:
+    now, left = time.monotonic(), command["left"]
+    return TimeSlot(command["number"], command["circuits"], now, now + left, command["hold"] - left)

@@ -57,15 +57,17 @@ def connect_peers(
     peers: Mapping[int, tuple[Port, Address]],
     identity: RankIdentity,
     leave: LeaveOrder,
+    until: Optional[float] = None,
 ) -> Sockets:
     """Return one connection to each of the given ranks, which all call this for one another.
 
     Of two ranks the lower one connects, from the port that is named beside the other's address.
-    Tries as long as `connect_neighbours` does.
+    Tries as long as `connect_neighbours` does, or until an instant of the monotonic clock; raise
+    TimeoutError then.
     """
     above = {rank: path for rank, path in peers.items() if rank > identity.rank}
     handshakes = _Handshakes(listeners, above, set(peers) - set(above), identity, leave)
-    outgoing, incoming = handshakes.complete()
+    outgoing, incoming = handshakes.complete(until)
     return {**outgoing, **incoming}
 
 
@@ -157,13 +159,13 @@ class _Handshakes:
         self._unproved: set[socket.socket] = set()
         self._incoming: Sockets = {}
 
-    def complete(self) -> tuple[Sockets, Sockets]:
+    def complete(self, until: Optional[float] = None) -> tuple[Sockets, Sockets]:
         """Return the outgoing and incoming connections once all handshakes are complete.
 
-        Raise Left after closing every socket.
+        Raise Left, or at an instant TimeoutError, after closing every socket.
         """
         try:
-            return self._complete()
+            return self._complete(until)
         except BaseException:
             for connection in (*self._unproved, *self._incoming.values()):
                 discard(connection)
@@ -173,7 +175,7 @@ class _Handshakes:
         finally:
             self._selector.close()
 
-    def _complete(self) -> tuple[Sockets, Sockets]:
+    def _complete(self, until: Optional[float]) -> tuple[Sockets, Sockets]:
         self._selector.register(self._leave, selectors.EVENT_READ, self._leave.clear)
         for listener in self._listeners:
             self._selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener))
@@ -185,14 +187,17 @@ class _Handshakes:
                     discard(connection)
                 return done, self._incoming
             now = time.monotonic()
+            if until is not None and now >= until:
+                raise TimeoutError
             for outgoing in self._outgoing.values():
                 if outgoing.retry_at is not None and now >= outgoing.retry_at:
                     outgoing.connect()
-            for key, _ in self._selector.select(self._time_to_retry()):
+            for key, _ in self._selector.select(self._time_left(until)):
                 key.data()
 
-    def _time_to_retry(self) -> Optional[float]:
+    def _time_left(self, until: Optional[float]) -> Optional[float]:
         due = [out.retry_at for out in self._outgoing.values() if out.retry_at is not None]
+        due += [] if until is None else [until]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _accept(self, listener: socket.socket) -> None:

@@ -20,6 +20,7 @@ from ..communication.rails import RailMesh, RailPorts
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
 from ..communication.sockets import LOOPBACK, Port, listen
+from ..communication.time_slots import SlotGroup
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message
 from .checkpoints import Checkpoints
@@ -169,7 +170,8 @@ class Member:
             ports = FabricPorts(
                 (self._from_previous, self._to_next), (self._listener, self._second)
             )
-            return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
+            group = SlotGroup if "guard" in self._circuits else CircuitGroup
+            return group.connect(ports, members, identity, self._circuits, self._control)
         listeners = tuple({self._listener, self._local})
         port = self._to_next if self._has_fabric else None
         if self._groups is not None and self._rail_ports is not None:
@@ -254,7 +256,10 @@ def _probe(communicator: Communicator) -> dict[str, Any]:
         return asdict(probe_ring(communicator))
     if isinstance(communicator, CircuitGroup):
         changes = communicator.time_changes(CHANGES)
-        return {**asdict(probe_pairs(communicator.ring)), "changes": changes}
+        found = probe_pairs(communicator.ring)
+        if isinstance(communicator, SlotGroup):
+            communicator.expect_rate(found.long_bytes / found.long_seconds)
+        return {**asdict(found), "changes": changes}
     if isinstance(communicator, Group):
         return asdict(_probe_group(communicator))
     dimensions = {}

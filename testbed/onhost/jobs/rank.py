@@ -27,6 +27,7 @@ host's monotonic clock at the instant it happened.
     group-whole  generation, group: all of this group on a rail have joined it
     stage-lit  generation, group, ranks, number, links: the circuits of a stage on a rail are lit;
                links are their ends, a rank and the number of its port each
+    slot       number, circuits, hold, left: these are lit, for `left` of the slot's seconds
     straggle   seconds: enter every collective that much late, until the next command → straggling
     exit       end the process → exit code 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.control.controller import (
     ChosenCollective,
@@ -27,6 +27,8 @@ from testbed.run.planning.arm_plans import PlannedController
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placements
 from testbed.schema import ControllerSpec, Experiment, Lab
+from testbed.schema.controllers import Controller as ControllerEntry
+from testbed.schema.plugin_entries import validated_entry
 
 if TYPE_CHECKING:
     from testbed.collectives.cost import Links
@@ -51,17 +53,26 @@ def specs_of(experiment: Experiment, jobs: Mapping[str, Job]) -> tuple[Controlle
         (one, name)
         for name, job in jobs.items()
         for one in job.controllers
-        if (one, name) not in named
+        if (one, name) not in named or one in job.controller_options
     ]
     of_kind = Counter(one for one, _ in brought)
     return *given, *(
         ControllerSpec(
             one if of_kind[one] == 1 else f"{one} of {name}",
-            *(one, name, kind("controllers", one).options()),
+            *(one, name, _options(one, jobs[name])),
             steps=("jobs", name),
         )
         for one, name in brought
     )
+
+
+def _options(name: str, job: Job) -> Any:
+    """Return the options of a controller that a job brings along."""
+    given = job.controller_options.get(name)
+    if given is None:
+        return kind("controllers", name).options()
+    entry = {"kind": name, **given}
+    return validated_entry(ControllerEntry, name, kind("controllers", name), entry).options
 
 
 def _made(spec: ControllerSpec) -> Controller:

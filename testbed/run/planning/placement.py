@@ -198,6 +198,10 @@ def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
         message = "a packet switch has no circuits to re-point or to forward over"
         hint = f"remove `circuits`{_OR_ELSE}"
         raise FileError(where("jobs", name, "circuits"), message, hint=hint)
+    if isinstance(job, CircuitRequestingJob):
+        message = f"the ranks of job {name} follow circuits, and a packet switch has none"
+        hint = "write `fabric: circuit`, and use a lab with a circuit switch"
+        raise FileError(where("jobs", name, "kind"), message, hint=hint)
     if job.topology is not None and job.topology != RING:
         message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
         hint = f"remove `topology`{_OR_ELSE}"

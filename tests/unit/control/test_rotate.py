@@ -11,6 +11,7 @@ from testbed.control.controller import (
     ChangeCircuits,
     ChangeFailed,
     CircuitsChanged,
+    CommandJob,
     Fail,
     JobObserved,
     MembershipChanged,
@@ -19,8 +20,8 @@ from testbed.control.controller import (
     View,
 )
 from testbed.control.descriptors import RotateOptions, RotateSlot
-from testbed.control.protocol import StepDone
-from testbed.control.rotate import ATTEMPTS, Rotate, TimeSlot, TopologySlots, rotate
+from testbed.control.protocol import StepDone, Tell
+from testbed.control.rotate import ATTEMPTS, MISSED, Rotate, TimeSlot, TopologySlots, rotate
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.fibre_plant import circuits_of_links
 from testbed.fabric.topologies import AllToAll
@@ -260,3 +261,72 @@ def test_a_table_of_a_file_is_by_steps_or_by_seconds():
     state, (change,) = by_seconds.step(state, 7.0, TimerExpired())
     state, _ = by_seconds.step(state, 7.1, CircuitsChanged())
     assert (len(change.add), by_seconds.wake_at(state)) == (3, 7.5)
+
+
+FOLLOWED = replace(JOB, requests=(frozenset(), *CIRCUITS))
+"""A job whose ranks are told of the circuits of each slot."""
+
+
+def following(holds=(1, 1, 1), unit="seconds", job=FOLLOWED):
+    slots = [TimeSlot(links, hold) for links, hold in zip(MATCHINGS, holds, strict=False)]
+    rotate = Rotate("main", slots, unit)
+    return rotate, rotate.begin(View(0.0, {"main": job}))
+
+
+def told(circuits, left, hold=1, number=1):
+    message = {"do": "slot", "number": number, "circuits": circuits, "hold": hold, "left": left}
+    return CommandJob("main", Tell((0, 1, 2, 3), message))
+
+
+def test_ranks_that_follow_slots_are_told_once_of_circuits_that_are_lit_and_identified():
+    rotate, state = following()
+    state, (change,) = rotate.step(state, 0.0, TimerExpired())
+    assert change == ChangeCircuits(frozenset(), CIRCUITS[0], identify=True)
+    state, commands = rotate.step(state, 0.25, CircuitsChanged())
+    assert commands == (told(1, 0.75),)
+    state, commands = rotate.step(state, 0.5, JobObserved("main", StepDone(0, 1)))
+    assert commands == ()
+    state, (change,) = rotate.step(state, 1.0, TimerExpired())
+    assert change == ChangeCircuits(CIRCUITS[0], CIRCUITS[1], identify=True)
+    assert rotate.step(state, 1.5, CircuitsChanged())[1] == (told(2, 0.5, number=2),)
+
+
+def test_ranks_are_told_of_a_slot_whose_circuits_are_lit_already():
+    rotate = Rotate("main", [TimeSlot(MATCHINGS[0], 1), TimeSlot(MATCHINGS[0], 2)], "seconds")
+    state = rotate.begin(View(0.0, {"main": FOLLOWED}, circuits=CIRCUITS[0]))
+    state, commands = rotate.step(state, 0.0, TimerExpired())
+    assert commands == (told(1, 1.0),)
+    assert rotate.step(state, 1.0, TimerExpired())[1] == (told(1, 2.0, hold=2, number=2),)
+
+
+def test_ranks_are_not_told_of_a_slot_that_was_over_before_its_circuits_were_lit():
+    rotate, state = following()
+    state, _ = rotate.step(state, 0.0, TimerExpired())
+    state, (change,) = rotate.step(state, 1.25, CircuitsChanged())
+    assert change == ChangeCircuits(CIRCUITS[0], CIRCUITS[1], identify=True)
+    assert rotate.step(state, 1.5, CircuitsChanged())[1] == (told(2, 0.5),)
+
+
+def test_a_rotation_fails_when_slots_are_over_before_their_circuits_are_lit():
+    rotate, state = following()
+    state, _ = rotate.step(state, 0.0, TimerExpired())
+    for number in range(MISSED - 1):
+        state, (change,) = rotate.step(state, 1.25 + number, CircuitsChanged())
+        assert isinstance(change, ChangeCircuits)
+    state, (failed,) = rotate.step(state, 0.25 + MISSED, CircuitsChanged())
+    assert failed == Fail(
+        "20 time slots in a row were over before their circuits were lit: hold them for longer"
+    )
+    assert rotate.wake_at(state) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "requests", "complaint"),
+    [
+        ("steps", CIRCUITS, "are held for a time: write `hold`"),
+        ("seconds", CIRCUITS[:2], "time slots of the job, and these are others"),
+    ],
+)
+def test_slots_that_ranks_cannot_follow_are_refused(unit, requests, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        following(unit=unit, job=replace(JOB, requests=(frozenset(), *requests)))

@@ -42,6 +42,7 @@ def test_these_tests_cover_every_built_in_job():
         "nccl-tests",
         "collective",
         "reach",
+        "all-to-all",
     }  # have tests of their own
     run = {name for name, kind in kinds("jobs").items() if kind.role != "model"} - programs
     assert run == OPTIONS.keys()
