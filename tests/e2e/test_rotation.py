@@ -63,3 +63,37 @@ def test_every_value_is_right_through_a_thousand_changes_of_circuits(
     assert len(samples) == 1600 * 4
     assert all(sample["verified"] for sample in samples)
     assert summary["outcome"] == "passed" and summary["cleanup"] == "verified"
+
+
+MATCHINGS = [
+    {"h0.p0–h3.p0", "h1.p0–h2.p0"},
+    {"h0.p0–h2.p0", "h1.p0–h3.p0"},
+    {"h0.p0–h1.p0", "h2.p0–h3.p0"},
+]
+
+
+@pytest.mark.soak
+def test_an_all_to_all_goes_over_all_matchings_in_their_time_slots(testbed: CommandLine) -> None:
+    done = testbed.run("rotor", "--repeat", "1")
+    assert done.code in (0, 1), done.err  # a busy machine carries less than the lines would
+    events = [
+        json.loads(row)
+        for row in (testbed.results / "latest" / "events.jsonl").read_text().splitlines()
+    ]
+    lit = [
+        set(event["data"]["circuits"])
+        for event in events
+        if event["kind"] == "fabric.change" and event["subject"] == "rotate"
+    ]
+    assert len(lit) > 6
+    assert all(one in MATCHINGS for one in lit)
+    samples = [event["data"] for event in events if event["kind"] == "sample"]
+    assert len(samples) == 2 * 4
+    assert all(sample["verified"] and sample["bytes"] == 3 * 12 * 2**20 for sample in samples)
+    for sample in samples:  # what came from each peer came in the slots of that matching
+        came = dict.fromkeys((1, 2, 3), 0)
+        for circuits, _, received, _ in sample["slots"]:
+            came[circuits] += received
+        assert set(came.values()) == {12 * 2**20}
+    (prediction,) = (event["data"] for event in events if event["kind"] == "prediction")
+    assert prediction["values"].keys() == {"cycle_time", "slot_bytes"}
