@@ -78,7 +78,7 @@ class JobView:
     requests: tuple[Matching, ...] = ()
     collective: ChosenCollective | None = None
     spares: tuple[str, ...] = ()
-    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
