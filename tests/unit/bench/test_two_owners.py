@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.bench.fabric import Fabric
 from testbed.bench.verification import WallTime
-from testbed.clock import now
+from testbed.clock import Deadline, now
 from testbed.errors import BusyError, InstrumentError, TestbedError, UnsafeError
 from testbed.fabric.circuits import Circuit, HostPort, cross_connects, matching
 from testbed.fabric.light import LightLimits
@@ -24,6 +24,8 @@ ONE_CROSSED, OTHER_CROSSED = {2: 19, 3: 18}, {4: 21, 5: 20}
 NONE = frozenset()
 SETTLE = 0.5
 """Seconds that light takes in a change that is held: longer than a busy machine until it looks."""
+TURNS = 60.0
+"""Seconds that only a hang takes until a dozen changes have had their turns on one port."""
 _MOVE = re.compile(r"CONN:(ADD|SUB) \(@([\d,]*)\),\(@([\d,]*)\)")
 
 
@@ -58,8 +60,9 @@ class Owners(Rack):
                 pairs = [(min(p), max(p)) for p in zip(ingress, egress, strict=True)]
                 self.told.append((who, verb, pairs))
 
-    def has(self, owner, *circuits):
-        return self.fabric.set_circuits(owner, frozenset(circuits), soon())
+    def has(self, owner, *circuits, patience=5.0):
+        """Let an owner have just these circuits; `patience` is in seconds."""
+        return self.fabric.set_circuits(owner, frozenset(circuits), Deadline.after(patience))
 
     def held(self, owner, *circuits):
         """Begin a change in a thread; return once its switch was told, and its light is not right.
@@ -356,7 +359,7 @@ def play(rack, plans, troubles):
         threading.current_thread().name = owner
         for wanted in plans[owner]:
             try:
-                rack.has(owner, *wanted)
+                rack.has(owner, *wanted, patience=TURNS)
                 had[owner] = wanted
             except TestbedError as error:
                 wrong.append(error)
