@@ -32,7 +32,6 @@ class SimulatedOptics:
         self._settling: dict[int, object] = {}
         self._shut: set[int] = set()
         self._failed: set[int] = set()
-        self._attenuation: dict[int, float] = {}
         self._dim: set[int] = set()
         self._lit: dict[int, int] = {}
         self._destroyed: set[int] = set()
@@ -55,11 +54,6 @@ class SimulatedOptics:
     def has_failed(self, port: int) -> bool:
         """Return whether a port is marked as failed."""
         return port in self._failed
-
-    def attenuate(self, port: int, decibels: float) -> None:
-        """Add attenuation to the light through a port."""
-        self._attenuation[port] = decibels
-        self._show()
 
     def power(self, port: int) -> float | None:
         """Return the reading of a port's power monitor in dBm; None below its floor."""
@@ -99,9 +93,7 @@ class SimulatedOptics:
         path = (min(ingress, egress), max(ingress, egress))
         if path not in self._loss:
             self._loss[path] = random.Random(f"{self.site.seed} {path}").uniform(0.6, 1.6)
-        lost = self._loss[path] + self._attenuation.get(ingress, 0.0)
-        lost += self._attenuation.get(egress, 0.0)
-        return launched - lost - (_DIM_LOSS if {ingress, egress} & self._dim else 0.0)
+        return launched - self._loss[path] - (_DIM_LOSS if {ingress, egress} & self._dim else 0.0)
 
     def _leaving(self, egress: int) -> float | None:
         with self._lock:

@@ -47,7 +47,6 @@ class SimulatedSwitch(SimulatedOptics):
         super().__init__(site, lock)
         self.commanded: dict[int, int] = {}
         """What a read-back of commands shows."""
-        self.moves = 0
         self._faults = faults
         self._chance = random.Random(site.seed)
         self._aimed_by: dict[int, int] = {}
@@ -214,7 +213,6 @@ class SimulatedSwitch(SimulatedOptics):
         for ingress in circuits:
             seconds = self._settle_time() * (10 if ingress in slow else 1)
             together.setdefault(seconds, []).append(ingress)
-        self.moves += len(circuits)
         begin = self.site.scheduler.now()
         for seconds, ports in together.items():
             move = object()
