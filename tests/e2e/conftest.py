@@ -14,10 +14,12 @@ import pytest
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine
 
 LONGEST_FIRST = (
-    *("test_recovery", "test_killed_runs", "test_concurrent_runs", "test_failed_recoveries"),
-    *("test_verdicts", "test_run_time_limits", "test_failures_during_a_run", "test_packet_rack"),
-    *("test_bidi", "test_real_circuits", "test_attenuation", "test_chosen_collective"),
-    *("test_ridden_out", "test_reconfigured_collectives", "test_wiring", "test_unpleasant_switch"),
+    *("test_killed_runs", "test_recovery", "test_shrinking", "test_concurrent_runs"),
+    *("test_verdicts", "test_tenants", "test_failures_during_a_run", "test_failed_recoveries"),
+    *("test_programs", "test_packet_rack", "test_attenuation", "test_shared_hosts"),
+    *("test_plugin", "test_ridden_out", "test_real_circuits", "test_bidi", "test_restarting"),
+    *("test_run_time_limits", "test_chosen_collective", "test_two_faults", "test_groups"),
+    *("test_wiring", "test_reconfigured_collectives", "test_unpleasant_switch"),
 )
 """Files in the order of what they take; the others take less.
 
