@@ -27,8 +27,14 @@ def _hear_signals() -> None:
 
 
 _MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128}
-SMALL_MODEL = [part for k, v in _MODEL.items() for part in ("-S", f"jobs.main.{k}={v}")]
-"""A model whose steps take milliseconds, for what does not depend on its size."""
+
+
+def small_model(job: str) -> list[str]:
+    """Return overrides that give a job a model whose steps take milliseconds."""
+    return [part for k, v in _MODEL.items() for part in ("-S", f"jobs.{job}.{k}={v}")]
+
+
+SMALL_MODEL = small_model("main")
 
 
 @dataclass
@@ -119,17 +125,18 @@ class CommandLine:
         return Finished(done.returncode, done.stdout, done.stderr)
 
     def run_text(
-        self, experiment: str, lab: str, *arguments: str, limit: float = 110.0
+        self, experiment: str, lab: str, *arguments: str, twin: str = "", limit: float = 110.0
     ) -> tuple[dict[str, Any], Path]:
         """Run an experiment that is given as text on a twin of a lab of ours; it must pass.
 
-        Return its summary and its directory.
+        Without the name of a `twin` it is one of its own. Return the summary and its directory.
         """
         self.results.parent.mkdir(exist_ok=True)
         file = self.results.with_name("experiment.yaml")
         file.write_text(experiment)
         where = ["--lab", str(ROOT / "configs" / f"{lab}.yaml"), "--results", str(self.results)]
-        done = self("run", str(file), *where, "--twin", "--json", *arguments, limit=limit)
+        where += ["--json", *arguments, "--twin", *([twin] if twin else [])]
+        done = self("run", str(file), *where, limit=limit)
         assert done.code == 0, done.err
         return done.json(), self.results / "latest"
 
@@ -145,15 +152,16 @@ class CommandLine:
         self.running.append(process)
         return Started(process, self.results)
 
-    def run(self, experiment: str, *arguments: str, limit: float = 110.0) -> Finished:
-        """Run a shipped experiment on a twin of its own, for its JSON summary.
+    def run(
+        self, experiment: str, *arguments: str, twin: str = "", limit: float = 110.0
+    ) -> Finished:
+        """Run a shipped experiment for its JSON summary: on a twin that is up, or its own.
 
         What the run did otherwise than planned must name its cause.
         """
-        where = ["--results", str(self.results), "--json"]
-        done = self(
-            "run", f"experiments/{experiment}.yaml", "--twin", *where, *arguments, limit=limit
-        )
+        where = ["--results", str(self.results), "--json", *arguments]
+        where += ["--twin", *([twin] if twin else [])]
+        done = self("run", f"experiments/{experiment}.yaml", *where, limit=limit)
         if (self.results / "latest").exists():
             unexplained = [str(one) for one in self.deviations() if not one.cause]
             assert unexplained == [], self.results

@@ -184,7 +184,7 @@ def test_recover_restores_the_lab_after_a_killed_recover(lab: Lab) -> None:
         lab.recover()
 
 
-@pytest.mark.parametrize("policy", ["shrink", "restart"])
+@pytest.mark.parametrize("policy", ["shrink", pytest.param("restart", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "kind",
     [

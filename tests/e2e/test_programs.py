@@ -45,9 +45,11 @@ def all_gone(limit: float = 10.0) -> bool:
     return not sleepers()
 
 
-def test_the_throughput_of_a_tcp_stream_over_a_circuit_is_measured(testbed: CommandLine) -> None:
+def test_the_throughput_of_a_tcp_stream_over_a_circuit_is_measured(
+    testbed: CommandLine, rack: str
+) -> None:
     # Not the limits of the file: how fast a circuit is, a busy machine decides.
-    done = testbed.run("command", "--repeat", "1", "-S", "checks={}")
+    done = testbed.run("command", "--repeat", "1", "-S", "checks={}", twin=rack)
     assert done.code == 0, done.err
     summary = done.json()
     metric = summary["metrics"]["only.throughput"]
@@ -59,9 +61,11 @@ def test_the_throughput_of_a_tcp_stream_over_a_circuit_is_measured(testbed: Comm
     assert json.loads(again.out)["metrics"] == summary["metrics"]
 
 
-def test_a_failed_program_fails_the_run_and_its_error_is_quoted(testbed: CommandLine) -> None:
+def test_a_failed_program_fails_the_run_and_its_error_is_quoted(
+    testbed: CommandLine, rack: str
+) -> None:
     broken = 'jobs.main.command=["sh", "-c", "echo no luck >&2; exit 3"]'
-    done = testbed.run("command", "--repeat", "1", "-S", broken)
+    done = testbed.run("command", "--repeat", "1", "-S", broken, twin=rack)
     assert done.code == 1
     summary = done.json()
     assert summary["outcome"] == "failed" and summary["cleanup"] == "verified"

@@ -23,11 +23,14 @@ def events_of(results: Path, kind: str) -> list[dict]:
 
 @pytest.mark.parametrize(
     "faults",
-    ["[{CUT, at: {step: 8}}]", "[{CUT, at: {step: 8}}, {FREEZE, at: {step: 16}}]"],
+    [
+        pytest.param("[{CUT, at: {step: 8}}]", marks=pytest.mark.soak),
+        "[{CUT, at: {step: 8}}, {FREEZE, at: {step: 16}}]",
+    ],
     ids=["one", "two"],
 )
 def test_a_job_without_a_host_has_the_bits_of_one_that_went_on_with_fewer_ranks(
-    testbed: CommandLine, faults: str
+    testbed: CommandLine, rack: str, faults: str
 ) -> None:
     """Every step's loss, and the state at the end, are those of one undisturbed process."""
     for short, kind in (("CUT", "power-cut"), ("FREEZE", "rank-freeze")):
@@ -35,7 +38,7 @@ def test_a_job_without_a_host_has_the_bits_of_one_that_went_on_with_fewer_ranks(
     changed = {**MODEL, "sequence": 16, "steps": STEPS}
     job = [part for key, value in changed.items() for part in ("-S", f"jobs.main.{key}={value}")]
     job += ["-S", f"faults={faults}", "-S", "checks={}"]
-    done = testbed.run("shrink", *job, "--repeat", "1", "--seed", str(SEED))
+    done = testbed.run("shrink", *job, "--repeat", "1", "--seed", str(SEED), twin=rack)
     assert done.code == 0, done.err
     (trial,) = done.json()["trials"]
     assert trial["recovered"]
@@ -71,7 +74,9 @@ def formed(run: Started, generation: int) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("first", ["power-cut", "rank-freeze"])
+@pytest.mark.parametrize(
+    "first", [pytest.param("power-cut", marks=pytest.mark.soak), "rank-freeze"]
+)
 def test_one_host_after_the_other_is_left_out_until_two_are_left(
     testbed: CommandLine, rack: str, first: str
 ) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.commandline import CommandLine
+from tests.e2e.commandline import CommandLine, small_model
 from tests.e2e.running_twin import RunningTwin
 
 TWO = """\
@@ -28,8 +28,9 @@ def events_of(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(row) for row in (directory / "events.jsonl").read_text().splitlines()]
 
 
-def test_two_jobs_train_side_by_side_to_their_own_ends(testbed: CommandLine) -> None:
-    summary, directory = testbed.run_text(TWO, "rack")
+def test_two_jobs_train_side_by_side_to_their_own_ends(testbed: CommandLine, rack: str) -> None:
+    small = [*small_model("left"), *small_model("right")]
+    summary, directory = testbed.run_text(TWO, "rack", *small, twin=rack)
     assert summary["outcome"] == "passed"
     assert {trial["variant"] for trial in summary["trials"]} == {"only.left", "only.right"}
     events = events_of(directory)
@@ -51,8 +52,9 @@ def test_a_recovery_of_one_job_leaves_the_other_and_its_light_alone(
 ) -> None:
     twin = RunningTwin(rack)
     before = len(twin.ask(do="light"))
-    where = ["--lab", "rack", "--results", str(testbed.results)]
-    done = testbed("run", "two-tenants", *where, "--twin", rack, "--repeat", "1", "--json")
+    where = ["--lab", "rack", "--results", str(testbed.results), "--twin", rack]
+    small = [*small_model("struck"), *small_model("neighbour")]
+    done = testbed("run", "two-tenants", *where, *small, "--repeat", "1", "--json")
     assert done.code in (1, 3), done.err  # one trial gives no interval, a busy machine no times
     checks = {check["name"]: check["verdict"] for check in done.json()["checks"]}
     assert checks.pop("fault.neighbour.mean_step_time ratio_upper") == "unknown"
@@ -101,11 +103,11 @@ checks:
 """
 
 
-def test_a_job_that_fails_ends_no_other(testbed: CommandLine) -> None:
+def test_a_job_that_fails_ends_no_other(testbed: CommandLine, rack: str) -> None:
     file = testbed.results.with_name("beside.yaml")
     file.write_text(BESIDE_A_PROGRAM)
-    where = ["--lab", "rack", "--results", str(testbed.results), "--twin", "--json"]
-    done = testbed("run", str(file), *where)
+    where = ["--lab", "rack", "--results", str(testbed.results), "--twin", rack, "--json"]
+    done = testbed("run", str(file), *small_model("training"), *where)
     summary = done.json()
     trials = {trial["variant"]: trial for trial in summary["trials"]}
     assert trials["only.training"]["outcome"] == "done"
@@ -138,7 +140,7 @@ checks:
 
 
 def test_two_jobs_share_their_hosts_and_ports(testbed: CommandLine) -> None:
-    summary, directory = testbed.run_text(SHARED, "packet-rack")
+    summary, directory = testbed.run_text(SHARED, "packet-rack", *small_model("left"))
     assert summary["outcome"] == "passed"
     events = events_of(directory)
     for job, kind in (("left", "step"), ("right", "sample")):

@@ -37,7 +37,7 @@ def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rac
 def test_a_trial_during_a_pause_of_the_orchestrator_is_invalid(
     testbed: CommandLine, rack: str
 ) -> None:
-    late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min", "--json"]
+    late = ["-S", "faults.0.at.step=800", "-S", "limits.trial=5 min", "--json"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
     hosts = {event["subject"] for event in run.events() if event["kind"] == "host.ready"}
