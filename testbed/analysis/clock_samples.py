@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -26,14 +27,14 @@ class ClockSamples:
     def __init__(self, ready: float, slew: float) -> None:
         self.ready = ready
         self._slew = slew
-        self._times: list[float] = []
-        self._readings: list[float] = []
+        self._times = array("d")
+        self._readings = array("d")
         """What the clock showed at each sample."""
-        self._aheads: list[float] = []
+        self._aheads = array("d")
         """How far ahead the clock was at each."""
-        self._weights: list[float] = []
-        self._low: list[float] = []
-        self._high: list[float] = []
+        self._weights = array("d")
+        self._low = array("d")
+        self._high = array("d")
         """Between what the clock was ahead at each, by all samples together."""
         self._lines: dict[int, tuple[float, float, float]] = {}
         self._arrays: tuple[Floats, Floats, Floats] | None = None

@@ -21,8 +21,9 @@ common. Between these two samples all that is said is that the offset was betwee
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,10 +80,14 @@ class Instants(NamedTuple):
     late: Floats
     guess: Floats
 
-    def at(self, rows: Places) -> list[Instant]:
-        """Return some of them, one by one."""
-        columns = (column[rows].tolist() for column in self)
-        return [Instant(*bounds) for bounds in zip(*columns, strict=True)]
+    def part(self, rows: Places) -> Instants:
+        """Return some of them."""
+        return Instants(*(column[rows] for column in self))
+
+    def each(self) -> Iterator[Instant]:
+        """Yield them one by one."""
+        columns = (column.tolist() for column in self)
+        return itertools.starmap(Instant, zip(*columns, strict=True))
 
     def before(self, t: Floats) -> Instants:
         """Return the same moments, each known to lie before an instant, where that can be."""

@@ -126,10 +126,10 @@ class StepReports:
             order = end.late[last].argsort(kind="stable")
             rows, last = rows[order], last[order]
             first = _of_each(rows, begin.early[rows].argmin(axis=1))
-            begins, ends = begin.at(first), end.at(last)
-            del begin, end  # as large as what is left
-            values = [*self._values(rows), *self._collectives(rows, clocks)]
-        table = zip(begins, ends, *values, strict=True)
+            begin, end = begin.part(first), end.part(last)  # all are as large as what is left
+            values = [*self._collectives(rows, clocks), *self._values(rows)]
+        values = [*values[3:], *values[:3]]
+        table = zip(begin.each(), end.each(), *values, strict=True)
         return [
             Step(generation, number, at[0], at[1], good, loss, took, skew, sent, choice, work)
             for *at, generation, number, good, loss, choice, work, took, skew, sent in table

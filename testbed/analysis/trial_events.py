@@ -25,7 +25,10 @@ class TrialEvents:
         self._reports: dict[str, StepReports] = {}
         for event in events:
             if event.kind in KINDS:
-                self._reports.setdefault(event.origin.job, StepReports()).add(event)
+                job = event.origin.job
+                if job not in self._reports:
+                    self._reports[job] = StepReports()
+                self._reports[job].add(event)
             elif event.kind != "clock.offset":
                 self.others.append(event)
             if event.kind == "membership":

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -98,6 +99,12 @@ class Event:
 
 def _origin(row: Mapping[str, Any]) -> Origin:
     """Return where the event of a row comes from, as far as it says."""
+    parts = len(row) - len(_PLAIN) - ("trial" in row)
+    if not parts:
+        return NOWHERE
+    job = row.get("job")
+    if parts == 1 and type(job) is str:  # as a million reports of steps have it
+        return _of_job(job)
     known = {name: row[name] for name in _ORIGIN if name in row}
     if not known:
         return NOWHERE
@@ -123,7 +130,13 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LONGEST
 
 
-_needed = itemgetter("seq", "t", "kind", "subject", "data")
+_PLAIN = ("seq", "t", "kind", "subject", "data")
+_needed = itemgetter(*_PLAIN)
+
+
+@lru_cache(64)
+def _of_job(job: str) -> Origin:
+    return Origin(job)
 
 
 def _is_text(value: Any) -> bool:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 EVENTS = 1_000_000
 LIMIT_S = 15.0
 LIMIT_MB = 300.0
-PER_STEP = 6.4
+PER_STEP = 5.2
 """Events for each step: a report of each of four ranks, and twelve measured clocks a second."""
 
 ANALYSE = """
