@@ -39,8 +39,9 @@ def run(tmp_path):
     (tmp_path / "lab.yaml").write_text(LAB)
     (tmp_path / "wire").mkdir()
     sent = [cells_line(dict(enumerate(route(MESH, one).setting))) + "\n" for one in WANTED]
+    said = cells_line(dict(enumerate(route(MESH, {2: 6}).setting)))  # nothing that was sent
     rows = [line("receive", "photonic mesh, 38 cells\n"), *(line("send", one) for one in sent)]
-    rows += [line("send", "[(0, 'x')]\n"), line("note", sent[1]), '{"mono": 1.0, "dire']
+    rows += [line("send", "[(0, 'x')]\n"), line("note", said), '{"mono": 1.0, "dire']
     (tmp_path / "wire" / "mesh.jsonl").write_text("\n".join(rows))
     return tmp_path
 
