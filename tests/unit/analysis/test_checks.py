@@ -280,7 +280,8 @@ def test_every_metric_states_its_better_direction():
     for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
         assert meaning(name).better in ("lower", "higher", "neither"), name
     room = {"smallest_window"}  # for a change
-    times = {name for name in METRICS if meaning(name).unit == "s"} - room
+    computed = {"search_time", "routing_time"}  # of a model: a busy machine is not held against it
+    times = {name for name in METRICS if meaning(name).unit == "s"} - room - computed
     assert {meaning(name).better for name in times} == {"lower"}
 
 
