@@ -55,7 +55,8 @@ class Hybrid(Job):
                 for stage in range(stages)
             ],
         }
-        return {"kind": "hybrid", "options": told}
+        checkpoint = {"checkpoint": asdict(given.checkpoint)} if given.checkpoint else {}
+        return {"kind": "hybrid", "options": told, **checkpoint}
 
 
 class HybridOnRails(Hybrid):

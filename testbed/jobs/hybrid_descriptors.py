@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from testbed.jobs.descriptors import CheckpointOptions
 from testbed.jobs.option_checks import check_counts, check_mesh, check_pace
 from testbed.plugins import Kind
 from testbed.units import TIME
@@ -62,6 +63,8 @@ class HybridOptions:
     learning_rate: float = 1e-3
     pace: HybridPaceOptions | None = None
     """Without it, a rank computes as long as it takes."""
+    checkpoint: CheckpointOptions | None = None
+    """Without it nothing is written to disk."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not fit together, and a mesh that does not fit the model."""

@@ -197,3 +197,28 @@ def test_ranks_that_left_go_on_in_another_generation_with_the_same_bits(gang):
     job.join(2, step=committed)
     job.hear("done", step=8)
     assert digests_of(job.members) == undisturbed
+
+
+def test_a_job_that_goes_on_from_its_checkpoints_ends_with_the_same_bits(gang, tmp_path):
+    mesh = {"dp": 2, "pp": 2}
+    undisturbed = digests_of(trained(gang, mesh, steps=7))
+    first = gang("hybrid", options(mesh), 4, directory=tmp_path, every=4)
+    first.tell("finish", after_step=4)
+    first.join(1)
+    for member in first.members:
+        member.hear("checkpoint", step=4)
+    first.close()
+    job = gang("hybrid", options(mesh), 4, directory=tmp_path, every=4)
+    for rank, member in enumerate(job.members):
+        member.tell("checkpoints", rank=rank)
+    assert [report["steps"][0] for report in job.hear("checkpoints")] == [4] * 4
+    job.tell("finish", after_step=6)
+    job.join(1, step=4, restore=dict.fromkeys("0123", "disk"))
+    job.hear("done", step=7)
+    assert digests_of(job.members) == undisturbed
+
+
+def test_a_rank_is_not_restored_from_another_one_which_has_another_part(gang):
+    job = gang("hybrid", options({"pp": 2}), 2)
+    job.join(1, restore={"1": 0})
+    assert "cannot be restored from rank 0" in job.members[1].hear("refused", do="join")["why"]
