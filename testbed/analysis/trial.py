@@ -162,10 +162,12 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
         step_ends=_ends([step for step in steps if marks or not step.work]),
-        rail_profile=profile_of(number, (*trial.samples, *events), clocks)
-        if "change_time" in values
-        else None,
+        rail_profile=_rail_profile(number, trial, clocks) if "change_time" in values else None,
     )
+
+
+def _rail_profile(number: int, trial: TrialEvents, clocks: Clocks) -> RailProfile | None:
+    return profile_of(number, (*trial.samples, *trial.others), clocks)
 
 
 def _ends(steps: Sequence[Step]) -> dict[float, int]:
