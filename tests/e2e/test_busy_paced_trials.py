@@ -22,11 +22,11 @@ variants:
 """
 
 
-def test_a_paced_trial_says_that_the_processors_were_busy_and_another_does_not(tmp_path):
+def test_a_paced_trial_says_that_the_processors_were_busy_and_another_does_not(tmp_path, rack):
     spin = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     try:
-        _, run = CommandLine(tmp_path / "results").run_text(EXPERIMENT, "rack")
+        _, run = CommandLine(tmp_path / "results").run_text(EXPERIMENT, "rack", twin=rack)
     finally:
         for one in others:
             one.kill()

@@ -17,8 +17,8 @@ record: {steps: every 7}
 """
 
 
-def test_a_run_records_some_steps_and_counts_all(tmp_path):
-    summary, run = CommandLine(tmp_path / "results").run_text(EXPERIMENT, "rack")
+def test_a_run_records_some_steps_and_counts_all(tmp_path, rack):
+    summary, run = CommandLine(tmp_path / "results").run_text(EXPERIMENT, "rack", twin=rack)
     events = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
     steps = [event["data"] for event in events if event["kind"] == "step" and "trial" in event]
     (counted,) = (event["data"] for event in events if event["kind"] == "steps.counted")

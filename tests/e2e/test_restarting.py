@@ -7,11 +7,13 @@ import json
 from tests.e2e.commandline import SMALL_MODEL, CommandLine
 
 
-def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(testbed: CommandLine) -> None:
+def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(
+    testbed: CommandLine, rack: str
+) -> None:
     """With a spare host in place of one that lost its power, and after a rank was killed."""
     quick = ["-S", "jobs.main.pace=20 ms", "-S", "checks.host-lost.recovery_time={max: '< 60 s'}"]
     quick += ["-S", "checks.rank-lost.recovery_time={max: '< 60 s'}"]
-    done = testbed.run("restart", *SMALL_MODEL, *quick, "--repeat", "1", "--seed", "7")
+    done = testbed.run("restart", *SMALL_MODEL, *quick, "--repeat", "1", "--seed", "7", twin=rack)
     assert done.code == 0, done.err
     trials = done.json()["trials"]
     assert len({trial["values"]["digest"] for trial in trials}) == 1

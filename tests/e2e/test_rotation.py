@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from tests.e2e.commandline import CommandLine
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
 
 RING = {"h0.p1–h1.p0", "h1.p1–h2.p0", "h2.p1–h3.p0", "h0.p0–h3.p1"}
 PAIRS = {"h0.p0–h1.p0", "h2.p0–h3.p0"}
 
 
 def test_circuits_rotate_while_a_job_runs_to_the_same_bits(testbed: CommandLine) -> None:
-    done = testbed.run("rotate", "--repeat", "1")
+    # Of steps that are short and paced, so that their thirty last for several rotations.
+    done = testbed.run("rotate", *SMALL_MODEL, "-S", "jobs.main.pace=60 ms", "--repeat", "1")
     assert done.code == 0, done.err
     assert done.json()["outcome"] == "passed"
     log = (testbed.results / "latest" / "events.jsonl").read_text()

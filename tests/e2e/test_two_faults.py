@@ -19,9 +19,13 @@ def of(events: list[Row], kind: str) -> list[Row]:
     return [event for event in events if event["kind"] == kind]
 
 
-def run_once(testbed: CommandLine, *more: str) -> tuple[list[Row], Row, int]:
-    """Return the events, the trial and the exit code of one trial of the experiment."""
-    run = testbed.start("run", "experiments/two-faults.yaml", "--twin", *ONE, *more)
+def run_once(testbed: CommandLine, twin: str, *more: str) -> tuple[list[Row], Row, int]:
+    """Return the events, the trial and the exit code of one trial of the experiment.
+
+    It runs on a twin of its own where no name is given.
+    """
+    where = ["--twin", *([twin] if twin else [])]
+    run = testbed.start("run", "experiments/two-faults.yaml", *ONE, *more, *where)
     done = run.finish()
     (trial,) = run.summary()["trials"]
     assert run.summary()["cleanup"] == "verified", done.err
@@ -40,8 +44,10 @@ def assert_both_struck(events: list[Row]) -> list[str]:
     return victims
 
 
-def test_two_hosts_that_lose_power_are_replaced_by_two_spares(testbed: CommandLine) -> None:
-    events, trial, code = run_once(testbed, "--seed", "3")
+def test_two_hosts_that_lose_power_are_replaced_by_two_spares(
+    testbed: CommandLine, rack: str
+) -> None:
+    events, trial, code = run_once(testbed, rack, "--seed", "3")
     assert code == 0 and trial["valid"] and trial["recovered"], trial["reason"]
     victims = assert_both_struck(events)
     decided = of(events, "recovery.decided")
@@ -56,8 +62,10 @@ def test_two_hosts_that_lose_power_are_replaced_by_two_spares(testbed: CommandLi
     assert_marks_hold(testbed.results / "latest")
 
 
-def test_with_one_spare_the_trial_ends_with_the_names_of_both_hosts(testbed: CommandLine) -> None:
-    events, trial, code = run_once(testbed, "-S", "jobs.main.spares=1", "--seed", "3")
+def test_with_one_spare_the_trial_ends_with_the_names_of_both_hosts(
+    testbed: CommandLine, rack: str
+) -> None:
+    events, trial, code = run_once(testbed, rack, "-S", "jobs.main.spares=1", "--seed", "3")
     assert code == 1 and trial["valid"] and not trial["recovered"]
     one, other = assert_both_struck(events)
     assert f"{one} and {other} have failed" in trial["reason"]
@@ -70,7 +78,7 @@ def test_with_one_spare_the_trial_ends_with_the_names_of_both_hosts(testbed: Com
 def test_hosts_of_one_rack_lose_power_together_and_are_replaced(testbed: CommandLine) -> None:
     racks = [word for host in ("h1", "h2") for word in ("-S", f"lab.hosts.{host}.rack=r1")]
     fault = "faults=[{kind: power-cut, job: main, target: rack r1, at: {step: 8}}]"
-    events, trial, code = run_once(testbed, *racks, "-S", fault, "-S", "jobs.main.steps=60")
+    events, trial, code = run_once(testbed, "", *racks, "-S", fault, "-S", "jobs.main.steps=60")
     assert code == 0 and trial["valid"] and trial["recovered"], trial["reason"]
     faults = of(events, "fault.inject")
     assert [(one["subject"], one["data"]["entry"]) for one in faults] == [("h1", 0), ("h2", 0)]

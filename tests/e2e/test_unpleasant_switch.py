@@ -27,11 +27,11 @@ checks:
 
 
 def test_a_job_recovers_although_the_switch_refuses_or_resets_once(
-    testbed: CommandLine, tmp_path: Path
+    testbed: CommandLine, rack: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "two-manners.yaml"
     path.write_text(EXPERIMENT)
-    done = testbed.start("run", str(path), "--twin", "--json", *SMALL_MODEL).finish()
+    done = testbed.start("run", str(path), "--twin", rack, "--json", *SMALL_MODEL).finish()
     assert done.code == 0, done.err
     assert all(trial["valid"] and trial["recovered"] for trial in done.json()["trials"])
     ends = [event for event in _lines(testbed, "events") if event["kind"] == "far-end.clear"]
