@@ -1,4 +1,4 @@
-"""The faults of the job in one trial: each injected at its time, confirmed, and undone."""
+"""The faults of jobs in one trial: each injected at its time, confirmed, and undone."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FAULT_LIMIT = 10.0
 class JobFaults:
     """The faults of one trial; those that are held are taken back when their time is over."""
 
-    def __init__(self, experiment: Experiment, job: RunningJob, context: RunContext) -> None:
-        self._experiment, self._job, self._context = experiment, job, context
+    def __init__(self, experiment: Experiment, context: RunContext) -> None:
+        self._experiment, self._context = experiment, context
         self._inbox = context.inbox
         self._injections: list[FaultInjection] = []
         self._open: dict[FaultInjection, float | None] = {}
@@ -35,19 +35,20 @@ class JobFaults:
     def inject(
         self,
         plan: FaultPlan,
+        job: RunningJob,
         responses: ResponseTracker,
         deadline: Deadline,
         at_once: Callable[[], None],
     ) -> str:
-        """Inject a fault; return why that cannot be done, or an empty string.
+        """Inject a fault of a job; return why that cannot be done, or an empty string.
 
         `at_once` is called before it fires, when its undo is in the journal.
         """
-        victim = find_victim(plan, self._job, self._context)
+        victim = find_victim(plan, job, self._context)
         if victim is None:
             host = plan.port.partition(".")[0]
             return f"the job has moved away from {host}, whose port was to be hit"
-        fault, origin = made_fault(self._experiment, plan.entry), Origin(self._job.name)
+        fault, origin = made_fault(self._experiment, plan.entry), Origin(job.name)
         options = plain_options(self._experiment.faults[plan.entry])
         injection = FaultInjection(
             plan, fault, victim, self._context, responses, options, origin=origin
@@ -82,10 +83,13 @@ class JobFaults:
         for injection in reversed(tuple(self._open)):
             self._take_back(injection)
 
-    def look_for_receipts(self, report: Report, event: Event | None, clocks: Clocks) -> None:
-        """Check whether an agent's report confirms a fault that was injected."""
+    def look_for_receipts(
+        self, job: str, report: Report, event: Event | None, clocks: Clocks
+    ) -> None:
+        """Check whether an agent's report about a job confirms a fault of it."""
         for injection in self._injections:
-            injection.look_for_receipt(report, event, clocks)
+            if injection.origin.job == job:
+                injection.look_for_receipt(report, event, clocks)
 
     def have_struck(self, planned: int) -> bool:
         """Tell whether so many faults were injected, and each was seen by another observer."""

@@ -1,4 +1,4 @@
-"""One trial: run the job, inject a fault, wait for the recovery, undo the fault."""
+"""One trial: run the jobs, inject faults, wait for the recoveries, undo the faults."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from testbed.analysis.steps import KINDS
 from testbed.clock import Deadline
-from testbed.control.controller import JobObserved, MembershipChanged
+from testbed.control.controller import JobObserved
 from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.events import Event
@@ -21,14 +20,13 @@ from testbed.run.fault_injection import FarEndFaults
 from testbed.run.inbox import Report
 from testbed.run.job_faults import JobFaults
 from testbed.run.other_jobs import OtherJobs
-from testbed.run.planning.fault_plans import breaks, struck_job
+from testbed.run.planning.fault_plans import breaks, struck_jobs
 from testbed.run.planning.steps import FaultPlan, RunTrial
-from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
 from testbed.run.running_jobs import RunningJobs
-from testbed.run.step_pace import StepPace
 from testbed.run.step_record import NEAR, StepRecord
+from testbed.run.struck_job import StruckJob
 from testbed.schema import Experiment
 
 _CLOCK_LIMIT = 5.0
@@ -36,7 +34,7 @@ _CLOCK_LIMIT = 5.0
 
 @dataclass(eq=False)
 class Trial:
-    """One planned trial on running jobs; `job` is the one that its faults strike."""
+    """One planned trial on running jobs, of which its faults strike some."""
 
     plan: RunTrial
     experiment: Experiment
@@ -44,34 +42,38 @@ class Trial:
     controllers: ControllerExecutor
     predictors: Mapping[str, Predictor]
     context: RunContext
-    failure: str = ""
-    """Why the job cannot go on after the trial, when it cannot."""
     pause: float = 0.0
     """Seconds for which this process was paused since the trial before, or the first start."""
 
     def __post_init__(self) -> None:
-        """Note where the job is now."""
+        """Note where the jobs are now."""
         context = self.context
-        self.job = job = self.jobs[struck_job(self.experiment)]
         self._inbox, self._log = context.inbox, context.log
-        others = [one for one in self.jobs.values() if one is not job]
-        self.others = OtherJobs(others, self.controllers, context.inbox, context.log)
-        self._pace = StepPace(len(job.hosts))
-        # A job with an end was started for this trial, and may have made steps since.
-        self._begun = job.completed if job.job.endless else 0
-        self._far_ends = FarEndFaults(context)
-        self._faults = JobFaults(self.experiment, job, context)
-        self._clocks = context.bench.clocks.known
-        self._responses = ResponseTracker(len(job.hosts), self._clocks)
         self._limit = self.experiment.limits.trial
+        # Without a fault, the first job is waited for as if it were struck.
+        named = struck_jobs(self.experiment) or tuple(self.jobs)[:1]
+        self.struck = {name: self._struck(self.jobs[name]) for name in named}
+        others = [one for name, one in self.jobs.items() if name not in self.struck]
+        self.others = OtherJobs(others, self.controllers, context.inbox, context.log)
+        self._far_ends = FarEndFaults(context)
+        self._faults = JobFaults(self.experiment, context)
+        self._clocks = context.bench.clocks.known
         every = self.experiment.record.steps
         self._records = {
             name: StepRecord(self._log, every, one.job.last_step) for name, one in self.jobs.items()
         }
-        self._wait = RecoveryWait(job, self.controllers, self._pace, self._inbox, self._limit)
+
+    def _struck(self, job: RunningJob) -> StruckJob:
+        plans = [plan for plan in self.plan.faults if plan.job == job.name]
+        return StruckJob(job, plans, self.controllers, self._inbox, self._limit)
+
+    @property
+    def failure(self) -> str:
+        """Return why a job that was struck cannot go on after the trial, when one cannot."""
+        return next((one.failure for one in self.struck.values() if one.failure), "")
 
     def run(self) -> None:
-        """Run the trial and undo its fault; `failure` is then the job's error, if any."""
+        """Run the trial and undo its faults; `failure` is then the error of a struck job."""
         with self._inbox.handled_by(self._handle):
             try:
                 self._run(Deadline.after(self._limit))
@@ -80,39 +82,46 @@ class Trial:
 
     def _run(self, deadline: Deadline) -> None:
         several: dict[str, Any] = {"jobs": list(self.jobs)} if len(self.jobs) > 1 else {}
+        first = next(iter(self.struck.values()))
         begun = self._log.append(
-            "trial.begin", self.plan.arm, generation=self.job.generation, **several
+            "trial.begin", self.plan.arm, generation=first.job.generation, **several
         )
         self._measure_clocks()
-        self._responses = ResponseTracker(len(self.job.hosts), self._clocks)
-        self._responses.handle(begun)
+        for one in self.struck.values():
+            one.responses = ResponseTracker(len(one.job.hosts), self._clocks)
+            one.responses.handle(begun)
         self.controllers.begin()
-        self._begin_far_end_faults(deadline)
+        self._begin_far_end_faults(first, deadline)
         if not self.plan.faults:
-            self._note_prediction((), 0.0)
-            self._await_end_of_job(deadline)
+            self._note_prediction(())
+            self._await_ends(deadline)
             self._revise_prediction()
         else:
             self._run_with_faults(self.plan.faults, deadline)
-        if self.failure and len(self.jobs) > 1:
-            self.others.add_failure(self.job, self.failure)
+        self._note_failures()
         self.others.wait_for_ends(deadline, self._limit)
         self.others.measure(deadline)
-        if self.job.programs:  # what they have measured, however they ended
-            with attributed(Origin(self.job.name)):
-                problem = self.job.programs.measure(self._inbox, self._log, deadline)
-            self.failure = self.failure or problem
+        for name, one in self.struck.items():
+            if one.job.programs:  # what they have measured, however they ended
+                with attributed(Origin(name)):
+                    problem = one.job.programs.measure(self._inbox, self._log, deadline)
+                one.failure = one.failure or problem
         have_struck = self._far_ends.end()
         self._measure_clocks()
-        if not self.failure:
-            self.failure = self._wait.wait_for_repair(deadline)
+        for one in self.struck.values():
+            one.wait_for_repair(deadline)
         self.controllers.end()
         self._note_end(have_struck and self._faults.have_struck(len(self.plan.faults)))
 
+    def _note_failures(self) -> None:
+        """Write down each struck job that has failed beside others."""
+        for one in self.struck.values():
+            if one.failure and len(self.jobs) > 1:
+                self.others.add_failure(one.job, one.failure)
+
     def _note_end(self, is_valid: bool) -> None:
         """Write what the trial came to; one not watched throughout is invalid."""
-        if self.failure and len(self.jobs) > 1:
-            self.others.add_failure(self.job, self.failure)
+        self._note_failures()
         reasons = self.others.reasons or ([self.failure] if self.failure else [])
         self.pause = max(self.pause, self.context.pauses.longest())
         if self.pause:
@@ -124,63 +133,62 @@ class Trial:
         data: dict[str, Any] = {"valid": is_valid, "recovered": is_well}
         if self.others.failures:
             data["failures"] = dict(self.others.failures)
-        data["response"] = None if self.failure else self._wait.response
+        responses = {one.wait.response for one in self.struck.values()}
+        alike = next(iter(responses)) if len(responses) == 1 else None
+        data["response"] = None if self.failure else alike
         self._log.append("trial.end", self.plan.arm, **data, reason="; ".join(reasons))
 
     # --- the course of a trial with faults ----------------------------------------------------
 
     def _run_with_faults(self, plans: Sequence[FaultPlan], deadline: Deadline) -> None:
-        step_time = self._baseline(plans[0].step, deadline)
+        self._baseline(plans[0], deadline)
         if self.failure:
             return
-        self._note_prediction(plans, step_time)
-        self._inject_all(plans, step_time, deadline)
+        self._note_prediction(plans)
+        self._inject_all(plans, deadline)
         self._faults.end_holds(deadline)
-        if not self.failure and any(breaks(one.kind) or one.hold is not None for one in plans):
-            self._await_recovery(plans, step_time, deadline)
-        else:  # it stays until the job has ended
-            self._await_end_of_job(deadline)
+        for one in self.struck.values():
+            if any(breaks(plan.kind) or plan.hold is not None for plan in one.plans):
+                one.wait_for_recovery(deadline)
+            else:  # it stays until the job has ended
+                one.wait_for_end(deadline)
         self._faults.confirm_and_undo()
         for record in self._records.values():
             record.let_go()
-        self._await_end_of_job(deadline)
+        self._await_ends(deadline)
 
-    def _inject_all(self, plans: Sequence[FaultPlan], step_time: float, deadline: Deadline) -> None:
-        """Inject every fault at its time, or stop where the job cannot go on until then."""
+    def _inject_all(self, plans: Sequence[FaultPlan], deadline: Deadline) -> None:
+        """Inject every fault at its time, but for those of a job that cannot go on until then."""
         for plan in plans:
+            struck = self.struck[plan.job]
+            if struck.failure:
+                continue
             if plan.after is not None:
                 self._faults.pause_after_latest(plan.after, deadline)
-                self.failure = self._wait.broken
+                struck.failure = struck.wait.broken
             elif plan is not plans[0]:
                 self._faults.end_holds(deadline)
-                self._baseline(plan.step, deadline)
-            if not self.failure and plan.after is None:
-                self._inbox.pause(deadline.within(plan.phase * step_time))
-            if not self.failure:
+                self._baseline(plan, deadline)
+            if not struck.failure and plan.after is None:
+                self._inbox.pause(deadline.within(plan.phase * (struck.step_time or 0.0)))
+            if not struck.failure:
                 begin = self.controllers.await_fault if plan is plans[0] else _nothing
-                self.failure = self._faults.inject(plan, self._responses, deadline, begin)
-            if self.failure:
-                return
+                job, responses = struck.job, struck.responses
+                struck.failure = self._faults.inject(plan, job, responses, deadline, begin)
 
-    def _await_recovery(
-        self, plans: Sequence[FaultPlan], step_time: float, deadline: Deadline
-    ) -> None:
-        self.failure = self._wait.wait(plans, self._responses, deadline)
-        if not self.failure and self._wait.response == "recovered":
-            self.failure = self._wait.wait_for_throughput(step_time, deadline)
+    def _await_ends(self, deadline: Deadline) -> None:
+        for one in self.struck.values():
+            one.wait_for_end(deadline)
 
-    def _await_end_of_job(self, deadline: Deadline) -> None:
-        if not self.failure and not self.job.job.endless:
-            self.failure = self._wait.wait_for_end(deadline)
-
-    def _note_prediction(self, plans: Sequence[FaultPlan], step_time: float) -> None:
-        """Write what the model expects; of several faults in one trial it expects nothing."""
+    def _note_prediction(self, plans: Sequence[FaultPlan]) -> None:
+        """Write what the model expects; of several faults of one job it expects nothing."""
         for name, job in self.jobs.items():
-            if job is self.job and len(plans) > 1:
+            mine = [plan for plan in plans if plan.job == name]
+            if len(mine) > 1:
                 continue
-            plan = plans[0] if plans else None
-            mine = (plan, job, step_time) if job is self.job else (None, job, 0.0)
-            if terms := self.predictors[name].terms(*mine):
+            step_time = self.struck[name].step_time or 0.0 if mine else 0.0
+            plan = mine[0] if mine else None
+            if terms := self.predictors[name].terms(plan, job, step_time):
                 with attributed(Origin(name)):
                     self._log.append("prediction", self.plan.arm, **terms)
 
@@ -192,23 +200,25 @@ class Trial:
                 name: replace(one, links=one.links.with_changes(timed.get(name, ())))
                 for name, one in self.predictors.items()
             }
-            self._note_prediction((), 0.0)
+            self._note_prediction(())
 
-    def _begin_far_end_faults(self, deadline: Deadline) -> None:
+    def _begin_far_end_faults(self, first: StruckJob, deadline: Deadline) -> None:
         """Let switches misbehave, each from its step on."""
         for fault in self.plan.far_end_faults:
-            self._baseline(fault.step, deadline)
+            self._wait_for_step(first, fault.step, deadline)
             if self.failure:
                 return
             self._far_ends.begin(fault, self.experiment.faults[fault.entry].options)
 
-    def _baseline(self, step: int, deadline: Deadline) -> float:
-        """Wait until a step of the trial is under way; return the median time of those so far."""
+    def _baseline(self, plan: FaultPlan, deadline: Deadline) -> None:
+        """Wait until the step of a fault is under way, and its job's pace is known."""
+        self._wait_for_step(self.struck[plan.job], plan.step, deadline)
+
+    def _wait_for_step(self, struck: StruckJob, step: int, deadline: Deadline) -> None:
         for name, job in self.jobs.items():  # the others' steps are recorded from now on
-            at = self._begun + step if job is self.job else job.completed + NEAR
+            at = struck.begun + step if job is struck.job else job.completed + NEAR
             self._records[name].note_fault(at)
-        self.failure = self._wait.wait_for_step(self._begun + step, deadline)
-        return self._pace.step_time(self.job.generation)
+        struck.wait_for_step(step, deadline)
 
     # --- what happens meanwhile -------------------------------------------------------------
 
@@ -216,22 +226,20 @@ class Trial:
         if isinstance(item, Report):
             self.jobs.record(item, self._log, self._follow, self._records)
             return
-        if isinstance(item, MembershipChanged) and item.job == self.job.name:
-            for follower in (self._pace, self._responses):
-                follower.expect(item.view.generation, len(item.view.hosts))
+        for one in self.struck.values():
+            one.handle(item)
         self.controllers.handle(item)
 
     def _follow(self, job: RunningJob, report: Report, event: Event | None) -> None:
         """Let all that follow a job know of a report, and do what follows from it."""
-        rank = job.rank_in(report)
-        if event and job is self.job:
-            self._responses.handle(event)
+        rank, struck = job.rank_in(report), self.struck.get(job.name)
+        if event and struck:
+            struck.responses.handle(event)
         seen = observation(report, job)
         job.handle(report)
-        if job is self.job:
-            if rank is not None and report.said.get("event") in KINDS:
-                self._pace.add_step(rank, report.said, report.received)
-            self._faults.look_for_receipts(report, event, self._clocks)
+        if struck:
+            struck.add_step(rank, report.said, report.received)
+            self._faults.look_for_receipts(job.name, report, event, self._clocks)
         if seen is not None:
             self.controllers.observe(JobObserved(job.name, seen))
         if job.collective and rank is not None and event and event.kind == "step":

@@ -7,6 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.commandline import CommandLine, small_model
 from tests.e2e.running_twin import RunningTwin
 
@@ -75,6 +77,48 @@ def test_a_recovery_of_one_job_leaves_the_other_and_its_light_alone(
         assert sorted(seen[port]) == ["carrier", "carrier-lost", "dark", "lit"], port
     of_struck = ports_of(testbed.results / "latest", "struck")
     assert any(len(seen[port]) > 4 for port in of_struck)
+
+
+BOTH_STRUCK = """\
+experiment: both-struck
+question: Is each of two jobs recovered that are struck in one trial?
+needs: {hosts: 6, fabric: circuit}
+jobs:
+  left: {kind: train, ranks: 2, spares: 1, batch: 1, steps: 200, pace: 20 ms}
+  right: {kind: train, ranks: 2, spares: 1, batch: 1, steps: 200, pace: 20 ms}
+faults:
+  - {kind: power-cut, job: left, target: random, at: {step: 20}}
+  - {kind: power-cut, job: right, target: random, at: {after: 20 ms}}
+policy: {kind: splice, heartbeat: 500 ms}
+"""
+
+
+@pytest.mark.soak
+def test_two_jobs_that_are_struck_in_one_trial_are_recovered_each_on_its_own(
+    testbed: CommandLine,
+) -> None:
+    summary, directory = testbed.run_text(BOTH_STRUCK, "rack")
+    trials = {trial["variant"]: trial for trial in summary["trials"]}
+    assert trials.keys() == {"only.left", "only.right"}
+    for trial in trials.values():
+        assert trial["valid"] and trial["recovered"], trial["reason"]
+        assert trial["receipt"] and trial["marks"]["t10"] == trial["values"]["recovery_time"]
+        assert {f"t{number}" for number in range(11)} <= trial["marks"].keys()
+    events = events_of(directory)
+    spares = {job: hosts_of(directory, job)[1] for job in ("left", "right")}
+    for kind in ("fault.inject", "fault.receipt", "recovery.decided", "fault.undo"):
+        assert sorted(e["job"] for e in events if e["kind"] == kind) == ["left", "right"], kind
+    for event in events:
+        if event["kind"] == "recovery.decided":
+            assert [event["data"]["replacement"]] == spares[event["job"]]
+            assert event["controller"] == f"splice of {event['job']}"
+
+
+def hosts_of(directory: Path, job: str) -> tuple[list[str], list[str]]:
+    """Return the hosts of the ranks and of the spares that a job begins with."""
+    arm = json.loads((directory / "plan.json").read_text())["arms"][0]
+    (found,) = (one for one in arm["jobs"] if one["name"] == job)
+    return found["hosts"], found["spares"]
 
 
 def ports_of(directory: Path, job: str) -> set[str]:

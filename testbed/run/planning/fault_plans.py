@@ -1,4 +1,4 @@
-"""Separate an experiment's fault of the job from faults of far ends; pure functions."""
+"""Separate an experiment's faults of jobs from faults of far ends; pure functions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def job_faults(experiment: Experiment) -> tuple[Fault, ...]:
     return tuple(takewhile(lambda fault: not is_of_far_end(fault), experiment.faults))
 
 
-def job_fault(experiment: Experiment) -> Fault | None:
-    """Return the first fault of an experiment that hits the job, or None."""
-    return next(iter(job_faults(experiment)), None)
+def job_fault(experiment: Experiment, job: str = "") -> Fault | None:
+    """Return the first fault of an experiment that hits a job, or the one named; or None."""
+    return next((one for one in job_faults(experiment) if job in ("", one.job)), None)
 
 
 def named_ranks(target: Target, hosts: Sequence[str], lab: Lab) -> tuple[int, ...]:
@@ -42,22 +42,9 @@ def members(target: Target, hosts: Iterable[str], lab: Lab) -> tuple[str, ...]:
     return tuple(host for host in hosts if getattr(lab.hosts[host], target.kind) == target.group)
 
 
-def struck_job(experiment: Experiment) -> str:
-    """Return the name of the job that the faults of a trial strike, else that of the first job."""
-    return next((fault.job for fault in experiment.faults), next(iter(experiment.jobs)))
-
-
-def check_jobs(experiment: Experiment) -> None:
-    """Raise FileError where the faults of a trial name several jobs."""
-    struck = struck_job(experiment)
-    for entry, fault in enumerate(experiment.faults):
-        if fault.job != struck:
-            raise FileError(
-                experiment.source.where("faults", entry, "job"),
-                f"faults of two jobs in one trial, {struck} and {fault.job}, cannot be injected "
-                "yet",
-                hint="give each a variant of its own",
-            )
+def struck_jobs(experiment: Experiment) -> tuple[str, ...]:
+    """Return the names of the jobs that the faults of a trial strike, in their order."""
+    return tuple(dict.fromkeys(fault.job for fault in job_faults(experiment)))
 
 
 def is_of_far_end(fault: Fault) -> bool:
@@ -94,7 +81,7 @@ def _check_follows(experiment: Experiment, entry: int) -> None:
     """Refuse what cannot follow another fault in one trial."""
     fault, before = experiment.faults[entry], experiment.faults[:entry]
     where = partial(experiment.source.where, "faults", entry)
-    reached = max(one.at.step or 0 for one in before)
+    reached = max((one.at.step or 0 for one in before if one.job == fault.job), default=0)
     if fault.at.step is not None and fault.at.step <= reached:
         message = f"{fault.kind} is due in step {fault.at.step}, and the fault before it in "
         hint = "write a later step, or `after` and a time, as {after: 50 ms}"

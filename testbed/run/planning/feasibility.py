@@ -13,11 +13,11 @@ from testbed.plugins import kind, nearest
 from testbed.run.planning.failure_groups import check_fails_together
 from testbed.run.planning.fault_plans import (
     breaks,
-    check_jobs,
     check_order,
     job_fault,
     job_faults,
     named_ranks,
+    struck_jobs,
 )
 from testbed.run.planning.placement import Placement, Placements
 from testbed.schema import TUNABLE, Arm, Experiment, Lab
@@ -65,7 +65,6 @@ def check_fault(arm: Arm, lab: Lab, placements: Placements, *, is_only_trial: bo
     """Raise FileError for a fault that may not be injected, or for trials that would never end."""
     experiment = arm.experiment
     check_order(experiment)
-    check_jobs(experiment)
     fault = job_fault(experiment)
     if fault is None:
         if all(placement.job.endless for placement in placements.values()):
@@ -76,10 +75,10 @@ def check_fault(arm: Arm, lab: Lab, placements: Placements, *, is_only_trial: bo
                 hint="give the job `steps`, or the experiment a fault",
             )
         return
-    placement = placements[fault.job]
-    for entry in range(len(job_faults(experiment))):
-        _check_job_fault(arm, lab, placement, entry, is_only_trial=is_only_trial)
-    _check_distinct(experiment, lab, placement)
+    for entry, one in enumerate(job_faults(experiment)):
+        _check_job_fault(arm, lab, placements[one.job], entry, is_only_trial=is_only_trial)
+    for name in struck_jobs(experiment):
+        _check_distinct(experiment, lab, placements[name])
 
 
 def _check_job_fault(
@@ -104,11 +103,13 @@ def _check_job_fault(
 
 
 def _check_distinct(experiment: Experiment, lab: Lab, placement: Placement) -> None:
-    """Refuse faults of one trial that hit one rank, and more of them than there are ranks."""
+    """Refuse faults of one trial that hit one rank, and more of them than a job has ranks."""
     hosts, faults = placement.hosts, job_faults(experiment)
     hit: set[int] = set()
     count = 0
     for entry, fault in enumerate(faults):
+        if fault.job != placement.name:
+            continue
         where = experiment.source.where("faults", entry, "target")
         ranks = named_ranks(fault.target, hosts, lab)
         count += len(ranks) or 1

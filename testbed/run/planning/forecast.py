@@ -10,7 +10,6 @@ from testbed.control.controller import View, seen_by
 from testbed.fabric.circuits import Matching
 from testbed.fabric.fibre_plant import rank_ports
 from testbed.run.planning.controllers import made_controllers, planned_view
-from testbed.run.planning.fault_plans import struck_job
 from testbed.run.planning.placement import Placements
 from testbed.run.planning.predicted_recovery import ExpectedFault, predicted_recovery
 from testbed.run.planning.profiles import heartbeat
@@ -56,16 +55,21 @@ class Forecast:
     def _predicted(
         self, arm: Arm, placements: Placements, faults: Sequence[FaultPlan]
     ) -> Iterator[PredictedRecovery]:
-        experiment, struck = arm.experiment, struck_job(arm.experiment)
+        experiment, struck = arm.experiment, {plan.job for plan in faults}
         policies = [spec for spec in experiment.reacting() if spec.is_policy]
-        acting = [spec for spec in policies if spec.job == struck and faults]
-        if not acting or placements[struck].fabric != "circuit":
+        acting = [
+            spec
+            for spec in policies
+            if spec.job in struck and placements[spec.job].fabric == "circuit"
+        ]
+        if not acting:
             return
         jobs = {name: one.job for name, one in placements.items()}
         controllers = made_controllers(experiment, jobs)
         view = self._view(placements)
         for spec in acting:
-            expected = [self._expected(struck, plan, placements, view) for plan in faults]
+            mine = [plan for plan in faults if plan.job == spec.job]
+            expected = [self._expected(spec.job, plan, placements, view) for plan in mine]
             recovery = predicted_recovery(
                 spec.name,
                 controllers[spec.name],

@@ -168,9 +168,7 @@ def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -
 def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _ArmMetrics:
     """Return what the trials of an arm measure of one of its jobs."""
     spec, options = arm.experiment, arm.experiment.jobs[job].options
-    fault = job_fault(spec)
-    if fault is not None and fault.job != job:
-        fault = None
+    fault = job_fault(spec, job)
     role = "" if fault is None else kind("faults", fault.kind).role
     has_delay = role == "slows"
     # Something that only slows a rank down can be recovered from once it is over.
@@ -199,7 +197,8 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
     if predicted is not None and not has_fault:
         predicted |= _of_replays(spec, job)
-    of_several = len(job_faults(spec)) > 1 or (fault is not None and fault.target.group)
+    mine = [one for one in job_faults(spec) if one.job == job]
+    of_several = len(mine) > 1 or any(one.target.group for one in mine)
     if of_several and predicted is not None:
         predicted = frozenset()
     any_size = not hasattr(options, "measures") or getattr(options, "any_size", False)

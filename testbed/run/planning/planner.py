@@ -170,20 +170,19 @@ def _drawn_faults(
     """
     found: list[steps.FaultPlan] = []
     faults = job_faults(experiment)
-    hosts = placements[faults[0].job].hosts if faults else ()
-    named = [named_ranks(fault.target, hosts, lab) for fault in faults]
-    hit = {rank for ranks in named for rank in ranks}
+    hosts = {fault.job: placements[fault.job].hosts for fault in faults}
+    named = [named_ranks(fault.target, hosts[fault.job], lab) for fault in faults]
+    hit = {(fault.job, r) for fault, ranks in zip(faults, named, strict=True) for r in ranks}
     for entry, (fault, ranks) in enumerate(zip(faults, named, strict=True)):
         if not ranks:
-            left = [rank for rank in range(len(hosts)) if rank not in hit]
+            left = [rank for rank in range(len(hosts[fault.job])) if (fault.job, rank) not in hit]
             ranks = (left[chance.randrange(len(left))],)
-            hit |= {*ranks}
+            hit |= {(fault.job, rank) for rank in ranks}
         phase = round(chance.random(), 6)
         port = str(fault.target) if fault.target.kind == "port" else ""
         step = found[-1].step if fault.at.step is None else fault.at.step
         for rank in ranks:
             after = fault.at.after if rank == ranks[0] else 0.0
-            found.append(
-                steps.FaultPlan(fault.kind, rank, step, phase, fault.hold, port, entry, after)
-            )
+            drawn = fault.kind, rank, step, phase, fault.hold, port, entry, after, fault.job
+            found.append(steps.FaultPlan(*drawn))
     return tuple(found)

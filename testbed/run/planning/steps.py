@@ -81,6 +81,8 @@ class FaultPlan:
     """Which of the experiment's faults it is."""
     after: float | None = None
     """Seconds after the fault before it; None where it waits for its step."""
+    job: str = ""
+    """The job that it strikes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class RunTrial:
     number: int
     arm: str
     faults: tuple[FaultPlan, ...]
-    """Those of the job, in the order in which they are injected."""
+    """Those of jobs, in the order in which they are injected."""
     far_end_faults: tuple[FarEndFault, ...] = ()
     removes: tuple[Circuit, ...] = ()
     """The circuits of the arm before that this arm does not have, removed before the trial."""

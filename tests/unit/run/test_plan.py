@@ -77,6 +77,7 @@ def test_a_plan_is_plain_json_that_names_what_each_step_does():
                 "port": "",
                 "entry": 0,
                 "after": None,
+                "job": "",
             }
         ],
         "far_end_faults": [{"kind": "switch-busy", "switch": "ocs", "step": 6, "entry": 1}],

@@ -75,6 +75,33 @@ def test_a_fault_strikes_a_rank_of_its_own_job(read):
     assert fault.rank == 1
 
 
+OF_RIGHT = "{kind: rank-kill, job: right, target: rank 1, at: {step: 3}}"
+
+
+SPARE_OF_RIGHT = (
+    ("right: {kind: train, ranks: 2,", "right: {kind: train, ranks: 2, spares: 1,"),
+    ("[h1, h2]", "[h1, h2, h3]"),
+    ("at: {step: 8}}]", f"at: {{step: 8}}}}, {OF_RIGHT}]"),
+)
+
+
+def test_faults_of_two_jobs_strike_ranks_of_each_and_each_is_recovered_by_its_own_spare(read):
+    plan = make_plan(read(*SPARE_OF_RIGHT), rack(), seed=7)
+    (trial,) = (trial for trial in plan.trials if trial.faults)
+    left, right = trial.faults
+    assert (left.job, left.step, left.entry) == ("left", 8, 0)
+    assert (right.job, right.step, right.entry, right.rank) == ("right", 3, 1, 1)
+    spares = {
+        one.job: [decision.replacement for decision in one.decisions] for one in trial.recoveries
+    }
+    assert spares == {"left": ["h5"], "right": ["h3"]}
+
+
+def test_each_struck_job_has_a_recovery_of_its_own_to_check(read):
+    check = ("control.right.steps: {equals: 20}", 'struck.right.recovery_time: {every: "< 1 s"}')
+    make_plan(read(*SPARE_OF_RIGHT, check), rack(), seed=7)
+
+
 REFUSED = {
     "a host of two jobs": (
         [("steps: 30", "steps: 30, hosts: [h0, h1, h3]")],
@@ -103,14 +130,13 @@ REFUSED = {
         [("spares: 1, steps: 30", "spares: 1"), (" steps: 20,", ""), ("equals: 20", "min: '> 1'")],
         "5:9: a trial of control would never end: job left has no fault and no last step",
     ),
-    "faults of two jobs": (
-        [
-            (
-                "at: {step: 8}}]",
-                "at: {step: 8}}, {kind: rank-kill, job: right, target: random, at: {step: 9}}]",
-            )
-        ],
-        "7:94: faults of two jobs in one trial, left and right, cannot be injected yet",
+    "a fault that one of two jobs would not survive": (
+        [("at: {step: 8}}]", f"at: {{step: 8}}}}, {OF_RIGHT}]"), ("struck.left.", "struck.right.")],
+        "11:3: checks.struck.right.recovery_time: no trial of struck.right has 'recovery_time'",
+    ),
+    "two faults of one rank, beside one of another job": (
+        [("at: {step: 8}}]", f"at: {{step: 8}}}}, {OF_RIGHT}, {OF_RIGHT.replace('3}', '4}')}]")],
+        "7:171: another fault of the trial hits rank 1 already",
     ),
     "a fault without its job": (
         [("job: left, ", "")],
