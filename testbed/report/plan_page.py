@@ -138,7 +138,8 @@ def _trials(trials: Sequence[steps.RunTrial]) -> Iterator[Row]:
     predicted = "predicted" if any(trial.recoveries for trial in trials) else ""
     yield "#", "variant", "fault", "rank", "at step", "held", predicted
     for trial in trials:
-        faults = [_fault(one) for one in trial.faults or (None,)]
+        several = len({one.job for one in trial.faults}) > 1
+        faults = [_fault(one, names_job=several) for one in trial.faults or (None,)]
         for other in trial.far_end_faults:
             name = f"{other.kind} of {other.switch}"
             faults.append((name, "", str(other.step), "on a twin only"))
@@ -162,14 +163,15 @@ def _fences(fences: Sequence[Fences]) -> Iterator[Row]:
         yield ", ".join(one.hosts), *(", ".join(m) or "no fence is permitted" for m in means)
 
 
-def _fault(fault: steps.FaultPlan | None) -> tuple[str, str, str, str]:
+def _fault(fault: steps.FaultPlan | None, *, names_job: bool) -> tuple[str, str, str, str]:
     if fault is None:
         return "none", "", "", ""
     held = "until recovered" if fault.hold is None else f"{fault.hold:g} s"
     at = f"{fault.step} + {fault.phase:.2f}"
     if fault.after is not None:
         at = f"{fault.after * 1000:g} ms later"
-    return fault.kind, str(fault.rank), at, held
+    rank = f"{fault.rank} of {fault.job}" if names_job else str(fault.rank)
+    return fault.kind, rank, at, held
 
 
 def _named(what: str, names: Sequence[str]) -> str:

@@ -1,8 +1,11 @@
 """Several jobs in one experiment: their hosts, circuits and faults, and what is refused."""
 
+import io
+
 import pytest
 
 from testbed.errors import FileError
+from testbed.report.plan_page import print_plan
 from testbed.run.planning.placement import place
 from testbed.run.planning.planner import make_plan
 from testbed.run.planning.steps import ProgramCircuits, StartJob
@@ -95,6 +98,14 @@ def test_faults_of_two_jobs_strike_ranks_of_each_and_each_is_recovered_by_its_ow
         one.job: [decision.replacement for decision in one.decisions] for one in trial.recoveries
     }
     assert spares == {"left": ["h5"], "right": ["h3"]}
+
+
+def test_the_page_of_a_plan_names_the_job_of_each_fault(read):
+    page = io.StringIO()
+    print_plan(make_plan(read(*SPARE_OF_RIGHT), rack(), seed=7), page, 120)
+    rows = [row for row in page.getvalue().splitlines() if "power-cut" in row or "rank-kill" in row]
+    assert [" of left " in row for row in rows] == [True, False]
+    assert "1 of right" in rows[1]
 
 
 def test_each_struck_job_has_a_recovery_of_its_own_to_check(read):
