@@ -43,8 +43,12 @@ def members(target: Target, hosts: Iterable[str], lab: Lab) -> tuple[str, ...]:
 
 
 def struck_jobs(experiment: Experiment) -> tuple[str, ...]:
-    """Return the names of the jobs that the faults of a trial strike, in their order."""
-    return tuple(dict.fromkeys(fault.job for fault in job_faults(experiment)))
+    """Return the names of the jobs that the faults of a trial strike, in their order.
+
+    Without any, it is the job whose steps the faults of switches count.
+    """
+    faults = job_faults(experiment) or experiment.faults[:1]
+    return tuple(dict.fromkeys(fault.job for fault in faults))
 
 
 def is_of_far_end(fault: Fault) -> bool:
