@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+from threading import Lock
 
 _SHORTEST = 6
 """Shorter words are not masked: they are part of too many others."""
 _ENOUGH = 4096
 """Bytes of either end of which an excerpt shows no more than a part."""
-_concealed: set[str] = set()
+_concealed: tuple[str, ...] = ()
+"""The longest first: a shorter one may be a part of it."""
+_concealing = Lock()
 
 
 def conceal(word: str) -> None:
     """Mask `word` from now on in all that this process prints or records, in any quoting."""
+    global _concealed
     if len(word) >= _SHORTEST:
-        _concealed.add(word)
-        _concealed.add(word.encode().decode("latin-1"))  # as transcripts spell its bytes
-        _concealed.add(repr(word)[1:-1])
-        _concealed.add(json.dumps(word)[1:-1])
+        as_bytes = word.encode().decode("latin-1")  # as transcripts spell them
+        spellings = {word, as_bytes, repr(word)[1:-1], json.dumps(word)[1:-1]}
+        with _concealing:
+            _concealed = tuple(sorted(spellings.union(_concealed), key=len, reverse=True))
 
 
 def masked(text: str) -> str:
     """Return the text with `***` in place of every concealed word."""
-    for word in sorted(_concealed, key=len, reverse=True):
+    for word in _concealed:
         text = text.replace(word, "***")
     return text
 

@@ -101,17 +101,19 @@ class Secret:
 
 def masked_data(value: Any, spared: frozenset[str] = frozenset()) -> Any:
     """Return plain data with secrets in its text masked, except below the keys in `spared`."""
-    if type(value) in _TEXTLESS:  # most of what is recorded: asked first, and without a call below
+    kind = type(value)
+    if kind in _TEXTLESS:  # most of what is recorded: asked first, and without a call below
         return value
     if isinstance(value, str):
         return masked(value)
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {
             key: held if key in spared or type(held) in _TEXTLESS else masked_data(held, spared)
             for key, held in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return type(value)(masked_data(held, spared) for held in value)
+        held = [h if type(h) in _TEXTLESS else masked_data(h, spared) for h in value]
+        return held if kind is list else kind(held)
     return value
 
 

@@ -74,7 +74,7 @@ class Event:
             row |= self.origin.to_row()
         row["data"] = dict(self.data)
         try:
-            return json.dumps(row, ensure_ascii=False, allow_nan=False)
+            return _encoded(row)
         except ValueError:  # a loss that grew beyond all numbers, which JSON cannot hold
             return json.dumps(_finite(row), ensure_ascii=False)
 
@@ -95,6 +95,9 @@ class Event:
         ):
             raise ValueError(f"not an event: {line[:80]!r}")
         return cls(seq, float(t), kind, subject, trial, data, _origin(row))
+
+
+_encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
 
 
 def _origin(row: Mapping[str, Any]) -> Origin:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -35,9 +34,16 @@ class Origin:
 
     def to_row(self) -> dict[str, Any]:
         """Return what is known, by name."""
-        parts = {"job": self.job, "owner": self.owner, "controller": self.controller}
-        known: dict[str, Any] = {name: value for name, value in parts.items() if value}
-        return known if self.cause is None else known | {"cause": self.cause}
+        known: dict[str, Any] = {}
+        if self.job:
+            known["job"] = self.job
+        if self.owner:
+            known["owner"] = self.owner
+        if self.controller:
+            known["controller"] = self.controller
+        if self.cause is not None:
+            known["cause"] = self.cause
+        return known
 
 
 NOWHERE = Origin()
@@ -50,15 +56,25 @@ def current_origin() -> Origin:
     return _current.get()
 
 
-@contextmanager
-def attributed(origin: Origin) -> Iterator[None]:
+class _Attributed:
+    """Sets the origin of a context for a block; a class, as every report passes two of them."""
+
+    __slots__ = ("_origin", "_token")
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._origin.over(_current.get()))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
+
+
+def attributed(origin: Origin) -> AbstractContextManager[None]:
     """Give an origin to every event written meanwhile in this context, as far as it states none.
 
     Workers of the inbox go on in the context that they were submitted in; other threads do not.
     Who waits for the inbox in it attributes all that is handled meanwhile, too.
     """
-    token = _current.set(origin.over(_current.get()))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _Attributed(origin)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,11 +39,9 @@ class EventLog:
         """
         self.trial: int | None = None
         if past is not None and path.exists():
-            opened = open_file(path, MAX_LOG, "ab")
+            self._file = open_file(path, MAX_LOG, "ab")
         else:
-            opened = path.open("xb")
-        # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
-        self._file = io.TextIOWrapper(opened, encoding="utf-8", errors="backslashreplace")
+            self._file = path.open("xb")
         self._lock = Lock()
         self._seq = past[-1].seq + 1 if past else 0
         self._subscribers: list[Subscriber] = []
@@ -79,11 +76,18 @@ class EventLog:
         that is not registered, and LabError when the log cannot be written, unless it is not
         `required`.
         """
+        return self.append_data(kind, subject, at, data)
+
+    def append_data(
+        self, kind: str, subject: str, at: float | None, data: Mapping[str, Any]
+    ) -> Event:
+        """Write one event as `append` does, from data at hand: reports are many."""
         with self._lock:
             event = self._event(self._seq, kind, subject, at, data)
             self._seq += 1
             try:
-                self._file.write(event.to_json() + "\n")
+                # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
+                self._file.write(f"{event.to_json()}\n".encode(errors="backslashreplace"))
                 self._file.flush()
             except OSError as error:
                 if self.required:
@@ -91,7 +95,7 @@ class EventLog:
             self._pass_on(event)
         return event
 
-    def unwritten(self, kind: str, subject: str, *, at: float, **data: Any) -> Event:
+    def unwritten(self, kind: str, subject: str, at: float, data: Mapping[str, Any]) -> Event:
         """Pass an event to every subscriber only; its `seq` is -1. Raise as `append`."""
         with self._lock:
             event = self._event(-1, kind, subject, at, data)
@@ -99,13 +103,12 @@ class EventLog:
         return event
 
     def _event(
-        self, seq: int, kind: str, subject: str, at: float | None, data: dict[str, Any]
+        self, seq: int, kind: str, subject: str, at: float | None, data: Mapping[str, Any]
     ) -> Event:
         if not is_registered(kind):
             raise ValueError(f"{kind!r} is not a kind of event")
         t = (now() if at is None else at) - self.started
-        data = masked_data(data, NAMES)
-        return Event(seq, t, kind, subject, self.trial, data, current_origin())
+        return Event(seq, t, kind, subject, self.trial, masked_data(data, NAMES), current_origin())
 
     def _pass_on(self, event: Event) -> None:
         for subscriber in self._subscribers:

@@ -46,15 +46,18 @@ def record(report: Report, rank: int | None, log: EventLog | StepRecord) -> Even
     """
     host, at = report.host, report.received
     if report.message["event"] == "lost":
-        return log.append("host.lost", host, at=at, reason=report.message["reason"])
-    data = dict(report.said or report.message)
-    source = data.pop("event")
+        return log.append_data("host.lost", host, at, {"reason": report.message["reason"]})
+    said = report.said or report.message
+    source = said["event"]
     if source == "output":
         return None
     subject = host if rank is None else f"rank {rank}"
-    if source in _KINDS:
-        return log.append(_KINDS[source], subject, at=at, host=host, rank=rank, **data)
-    return log.append("symptom", subject, at=at, source=source, host=host, rank=rank, **data)
+    known = {"host": host, "rank": rank}
+    if source not in _KINDS:
+        known = {"source": source, **known}
+    data = {**known, **said, **known}  # the first for their order, the last for their values
+    del data["event"]
+    return log.append_data(_KINDS.get(source, "symptom"), subject, at, data)
 
 
 def observation(report: Report, job: RunningJob) -> protocol.Observation | None:

@@ -38,7 +38,7 @@ class StepRecord:
         """Record all of some more steps: faults were taken back, and what they led to is over."""
         self._near = [(first, min(last, self._newest + NEAR)) for first, last in self._near]
 
-    def append(self, kind: str, subject: str, *, at: float, **data: Any) -> Event:
+    def append_data(self, kind: str, subject: str, at: float, data: Mapping[str, Any]) -> Event:
         """Write an agent's report to the log, unless it is of a step that is not recorded.
 
         The event of such a step has no number. The next one that is says how many were left out.
@@ -46,9 +46,9 @@ class StepRecord:
         if kind in _SYMPTOMS and not self._is_near(self._newest):
             self._near.append((self._newest - NEAR, self._newest + NEAR))
         if kind == "operations" and not self._is_recorded(data["step"]):
-            return self._log.unwritten(kind, subject, at=at, **data)
+            return self._log.unwritten(kind, subject, at, data)
         if kind != "step" or data["rank"] is None:
-            return self._log.append(kind, subject, at=at, **data)
+            return self._log.append_data(kind, subject, at, data)
         return self._step(subject, at, data)
 
     def _step(self, subject: str, at: float, data: Mapping[str, Any]) -> Event:
@@ -59,10 +59,11 @@ class StepRecord:
         steps, sent = self._skipped.pop(rank, (0, 0))
         if not self._is_recorded(step):
             self._skipped[rank] = steps + 1, sent + data["bytes"]
-            return self._log.unwritten("step", subject, at=at, **data)
+            return self._log.unwritten("step", subject, at, data)
         self._recorded += 1
-        left_out = {"skipped": steps, "skipped_bytes": sent} if steps else {}
-        return self._log.append("step", subject, at=at, **data, **left_out)
+        if steps:
+            data = {**data, "skipped": steps, "skipped_bytes": sent}
+        return self._log.append_data("step", subject, at, data)
 
     def _is_recorded(self, step: int) -> bool:
         return step % self._every == 0 or step == self._last or self._is_near(step)

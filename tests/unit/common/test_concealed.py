@@ -9,6 +9,13 @@ def test_a_secret_is_masked_in_any_quoting():
         assert "***" in masked(text) and "sesame" not in masked(text)
 
 
+def test_a_secret_that_begins_with_another_is_masked_as_a_whole():
+    conceal("lantern-1")
+    conceal("lantern-1-of-the-lab")
+    conceal("lantern-1-of")
+    assert masked("at lantern-1-of-the-lab, lantern-1") == "at ***, ***"
+
+
 def test_no_part_of_a_secret_remains_in_shortened_text():
     conceal("correct-horse-battery")
     for before in range(50, 90):

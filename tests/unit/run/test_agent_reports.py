@@ -1,5 +1,7 @@
 """What agents report, as events for the record and as observations for a policy."""
 
+import math
+
 import pytest
 
 from testbed.control.protocol import (
@@ -16,6 +18,7 @@ from testbed.control.protocol import (
     ValuesCorrupt,
 )
 from testbed.events.kinds import KINDS
+from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import read_events
 from testbed.run.agent_reports import observation, record
@@ -64,6 +67,28 @@ def test_a_report_of_a_rank_is_recorded_with_its_hosts_stamp_and_all_its_data(re
     assert event.data.items() >= {"host": "h1", "rank": 1, "mono": 5.0, **told}.items()
     assert event.data.get("source") == (word if kind == "symptom" else None)
     assert "event" not in event.data
+
+
+def test_a_report_of_a_step_is_one_line_of_json_that_names_host_and_rank_first(log, tmp_path):
+    log.started, log.trial = 0.5, 3
+    said = STEP | {"collective": [4.25, 1e-07], "loss": math.inf, "why": "é \udc80", "host": "h7"}
+    with attributed(Origin("main", cause=0)):
+        record(of_rank(said), 1, log)
+    assert (tmp_path / "log.jsonl").read_bytes().decode() == (
+        '{"seq": 0, "t": 100.0, "kind": "step", "subject": "rank 1", "trial": 3, "job": "main", '
+        '"cause": 0, "data": {"host": "h1", "rank": 1, "mono": 5.0, "generation": 1, "step": 7, '
+        '"verified": true, "collective": [4.25, 1e-07], "loss": null, "why": "é \\udc80"}}\n'
+    )
+
+
+def test_an_event_stays_as_it_was_written_where_the_report_is_changed_later(recorded, log):
+    heard = []
+    log.subscribe(heard.append)
+    report = of_rank({"event": "reach", "seen": [["h2"]], "lost": {"h3": [1]}})
+    written = recorded(report, 1)
+    report.said["seen"][0].append("h9")
+    report.said["lost"]["h3"].append(2)
+    assert [event.data for event in heard] == [written.data]
 
 
 def test_a_report_of_a_spare_is_recorded_under_its_host(recorded):

@@ -32,7 +32,7 @@ class Recorder:
         for rank in range(ranks):
             data = {"rank": rank, "generation": 1, "step": number}
             data |= {"elements": elements, "bytes": sent}
-            self.record.append("step", f"rank {rank}", at=t or number, **data)
+            self.record.append_data("step", f"rank {rank}", t or number, data)
 
     def of(self, kind):
         return [event for event in read_events(self.path) if event.kind == kind]
@@ -68,7 +68,8 @@ def test_every_so_many_steps_one_is_recorded_and_all_are_counted(recorder):
 
 def test_what_ranks_communicated_is_recorded_of_the_same_steps(recorder):
     for number in range(30):
-        recorder.record.append("operations", "rank 0", at=number, rank=0, step=number)
+        data = {"rank": 0, "step": number}
+        recorder.record.append_data("operations", "rank 0", number, data)
         recorder.step(number)
     assert [event.data["step"] for event in recorder.of("operations")] == recorder.steps
 
@@ -94,7 +95,7 @@ def test_all_steps_near_a_fault_are_recorded(recorder):
 def test_all_steps_after_a_symptom_that_no_fault_explains_are_recorded(recorder):
     for number in range(LAST):
         if number == 300:
-            recorder.record.append("host.lost", "h1", at=300.0, reason="it said nothing")
+            recorder.record.append_data("host.lost", "h1", 300.0, {"reason": "it said nothing"})
         recorder.step(number)
     assert {*range(300, 300 + NEAR)} <= {*recorder.steps}
     assert recorder.steps[-1] == 693 and 600 not in recorder.steps
@@ -149,7 +150,7 @@ def decimated(tmp_path, events, every):
             recorder.record.let_go()
         if event.kind == "trial.end":
             recorder.record.note_counts("main", LAST)
-        recorder.record.append(event.kind, event.subject, at=event.t, **event.data)
+        recorder.record.append_data(event.kind, event.subject, event.t, event.data)
     recorder.log.close()
     found = list(read_events(recorder.path))
     return len(found), analyse_trial(0, TrialEvents(found), Clocks(found, slew=0.0))
