@@ -24,6 +24,8 @@ class ActiveController:
         self.state: Any = controller.begin(view)
         self.work: set[Future[None]] = set()
         """What carries its commands out in workers now."""
+        self.has_ended = False
+        """It observes nothing more; what of its commands has not moved anything yet must not."""
         self._inbox = inbox
         self._wake_at: float | None = None
         self._timer: Timer | None = None
@@ -62,6 +64,11 @@ class ActiveController:
         self._timer = Timer(left, self._inbox.observe, [self._expiry])
         self._timer.daemon = True
         self._timer.start()
+
+    def end(self) -> None:
+        """Let it observe nothing more. Safe to call twice."""
+        self.has_ended = True
+        self.stop_timer()
 
     def stop_timer(self) -> None:
         """Let the controller sleep until it observes something. Safe to call twice."""

@@ -156,13 +156,17 @@ class ControllerExecutor:
             one.stop_timer()
 
     def end(self) -> None:
-        """Let the controllers observe nothing more, and wait for commands that are under way."""
-        self.stop()
+        """Let the controllers observe nothing more, and wait for commands that are under way.
+
+        Safe to call twice.
+        """
         stopped, self._controllers = self._controllers, []
+        for one in stopped:
+            one.end()
         work = [(one.name, future) for one in stopped for future in list(one.work)]
         self._inbox.wait(lambda: all(one.done() for _, one in work), Deadline.after(_END_LIMIT))
         for name in sorted({name for name, future in work if not future.done()}):
-            text = "a command is still under way after the end of its trial"
+            text = "a command is still under way after the end of its trial or job"
             self._log.append("note", name, text=text)
 
     # --- observations -----------------------------------------------------------------------

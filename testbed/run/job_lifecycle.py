@@ -95,7 +95,7 @@ class JobLifecycle:
             # circuits that were moved and ranks that were left out are made anew.
             is_spoilt = trial.failure or trial.pause or controllers.moves_circuits
             if is_spoilt or trial.others.failures or any(map(_is_over, jobs.values())):
-                end_ranks(context)
+                self._end_jobs()
                 self._started_with = None
 
     def handle(self, item: Report | Observation | Outcome) -> None:
@@ -125,11 +125,17 @@ class JobLifecycle:
         if self._jobs and self._started_with == self._start_parameters(arm):
             return self._jobs
         context, placements = self._context, self._placements(arm)
-        end_ranks(context)
+        self._end_jobs()
         if any(one.fabric == "circuit" for one in placements.values()):
             make = partial(make_all_circuits, context.bench, placements.owned, context.log)
             context.inbox.in_worker("making the circuits", make, Deadline.after(_JOIN_LIMIT))
         return self._start(arm, placements)
+
+    def _end_jobs(self) -> None:
+        """End the controllers that live with the jobs, so that none moves a circuit, and ranks."""
+        if self._controllers:
+            self._controllers.end()
+        end_ranks(self._context)
 
     def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
         """Start the ranks of all jobs, then connect them and probe the links."""

@@ -53,22 +53,26 @@ class RailCommands:
         self._latest[command.rail] = cleared
         number = command.move.number
         sender.in_worker(
-            lambda: self._moved(command, sender.name, before, cleared),
+            lambda: self._moved(command, sender, before, cleared),
             partial(RailRefused, command.rail, number),
         )
 
-    def _moved(self, command: MoveRail, by: str, before: Event | None, cleared: Event) -> RailMoved:
+    def _moved(
+        self, command: MoveRail, sender: ActiveController, before: Event | None, cleared: Event
+    ) -> RailMoved:
         """Make a change; one that could not be rolled back ends the run, besides being failed."""
         deadline, move = Deadline.after(_CHANGE_LIMIT), command.move
         owner, owned = self.owner(command.rail, move.stage.group), self._bench.fabric.owned
         try:
             if before is not None and not before.wait(deadline.left):
                 raise LabError(f"the change of {command.rail} before it has not ended")
+            _check_goes_on(sender)
             if remove := move.remove & owned.all:  # an attempt before may have made some of it
                 owned.give(remove, owner, deadline)
-                self._bench.fabric.change(owner, remove, frozenset(), deadline, by)
+                self._bench.fabric.change(owner, remove, frozenset(), deadline, sender.name)
             cleared.set()
-            self._add(owner, move.add, deadline, by)
+            _check_goes_on(sender)
+            self._add(owner, move.add, deadline, sender.name)
         except UnsafeError as error:
             self._inbox.stop(error)
             raise
@@ -84,6 +88,12 @@ class RailCommands:
             make_identified(self._bench, circuits, self._log, change)
         else:
             change()
+
+
+def _check_goes_on(sender: ActiveController) -> None:
+    """Raise LabError for a change that waited while its job ended: the circuits are others' now."""
+    if sender.has_ended:
+        raise LabError("the job of this change has ended")
 
 
 def handlers(job: RunningJob, log: EventLog) -> Handlers:

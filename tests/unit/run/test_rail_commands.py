@@ -1,9 +1,11 @@
 """The controller of rails with a switch that answers on a real line."""
 
+import threading
+
 import pytest
 
 from testbed.control import protocol
-from testbed.control.controller import JobObserved, JobView, View
+from testbed.control.controller import JobObserved, JobView, TimerExpired, View
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rails import Rails
 from testbed.fabric.fibre_plant import rank_ports
@@ -14,6 +16,8 @@ from tests.unit.run.lab_at_far_ends import HOSTS, LabAtFarEnds, soon
 
 GROUPS = {"dp0": (0, 1), "dp1": (2, 3), "pp0": (0, 2), "pp1": (1, 3)}
 RANKS = HOSTS[:4]
+LONG = 10.0
+"""Seconds that nobody here may wait for."""
 
 
 @pytest.fixture
@@ -143,4 +147,29 @@ def test_without_the_lease_nothing_is_moved_and_the_end_names_the_stage(at_work)
     assert rails.executor.failure.startswith(
         "rails: 3 attempts to make the circuits of dp0 0 on rail0 failed: "
     )
+    assert rails.lit == frozenset()
+
+
+def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work):
+    rails = at_work()
+    for name in ("dp0", "dp1"):
+        rails.reach(name)
+        assert rails.are_told(name)
+        rails.leave(name)
+    is_removing, may_go_on = threading.Event(), threading.Event()
+
+    def hold_the_switch():
+        is_removing.set()
+        may_go_on.wait(LONG)
+
+    rails.lab.on_act = hold_the_switch
+    rails.lab.acts.clear()
+    for name in ("pp0", "pp1"):  # the second waits until the first has removed what is in the way
+        rails.reach(name)
+    assert is_removing.wait(LONG)
+    rails.inbox.handler = lambda item: may_go_on.set()
+    rails.inbox.observe(TimerExpired())  # the first that is handled once the controller has ended
+    rails.executor.end()
+    assert may_go_on.is_set()
+    assert [kind for kind, _ in rails.lab.acts] == ["isolate"]
     assert rails.lit == frozenset()
