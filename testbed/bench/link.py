@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
@@ -46,6 +46,9 @@ class AgentLink:
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[Future[Answer], float]] = {}
         self._sending = Lock()
+        """Held while a frame is sent, which may take long where the host takes nothing."""
+        self._changing = Lock()
+        """Held while the requests that wait, or why none can, are changed; never for long."""
         self._closed = ""
         """Why no request can be sent any more; empty while the link is open."""
         self._heard = now()
@@ -76,14 +79,17 @@ class AgentLink:
         number = next(self._numbers)
         frame = encode({"id": number, "do": do, **fields})
         with self._sending:
-            self._waiting[number] = (future, now())
-            if self._closed:
-                self._fail(number, self._closed)
+            with self._changing:
+                closed = self._closed
+                if not closed:
+                    self._waiting[number] = (future, now())
+            if closed:
+                future.set_exception(HostError(self.host, closed))
                 return future
             try:
                 self._channel.send(frame)
             except HostError as error:
-                self._fail(number, str(error.args[0]))
+                self._fail([number], str(error.args[0]))
         return future
 
     def keep_alive(self, patience: float) -> None:
@@ -141,7 +147,7 @@ class AgentLink:
         if "re" not in message:
             self._listener(self.host, message, received)
             return
-        with self._sending:
+        with self._changing:
             asked = self._waiting.pop(message["re"], None)
         if asked is None:
             raise ProtocolError(f"the agent answered request {message['re']}, which is not pending")
@@ -158,13 +164,17 @@ class AgentLink:
 
     def _lose(self, reason: str) -> None:
         self._ended.set()
-        with self._sending:
+        with self._changing:
             expected, self._closed = bool(self._closed), self._closed or reason
-            for number in list(self._waiting):
-                self._fail(number, reason)
+            numbers = list(self._waiting)
+        self._fail(numbers, reason)
         if not expected:
             self._listener(self.host, {"event": "lost", "reason": reason}, now())
 
-    def _fail(self, number: int, reason: str) -> None:
-        future, _ = self._waiting.pop(number)
-        future.set_exception(HostError(self.host, reason))
+    def _fail(self, numbers: Iterable[int], reason: str) -> None:
+        """Fail requests that still wait: the link may end while one of them is being sent."""
+        with self._changing:
+            failed = [self._waiting.pop(number, None) for number in numbers]
+        for waited in failed:
+            if waited is not None:
+                waited[0].set_exception(HostError(self.host, reason))

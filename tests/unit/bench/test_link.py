@@ -1,5 +1,6 @@
 """The link to an agent, with this test as the agent at its other end."""
 
+import select
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,9 @@ class FarSide:
     def write(self, data):
         self._line.sendall(data)
 
+    def wait_for_data(self):
+        assert select.select([self._line], [], [], 10)[0]
+
     def hang_up(self, complaints=""):
         self._channel.complaints = complaints
         self._line.shutdown(socket.SHUT_RDWR)
@@ -111,6 +115,27 @@ def test_many_threads_can_send_requests_at_once(line):
         found = list(pool.map(lambda n: link.ask("echo", soon(), n=n).value, range(100)))
         answering.result(10)
     assert found == list(range(100))
+
+
+def test_answers_and_events_are_taken_while_a_request_is_sent_that_the_host_does_not_take(line):
+    link, events, far = line
+    asked = link.post("echo")
+    number = far.question()["id"]
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(link.post, "tell", text="x" * (8 << 20))  # more than a line holds
+        try:
+            far.wait_for_data()
+            far.say(re=number, ok="answered")
+            far.say(event="exit", slot=0, code=1)
+            assert asked.result(10).value == "answered"
+            events.wait_for("exit")
+            assert not sending.done()
+            far.hang_up()
+            with pytest.raises(HostError, match=r"link ended|line broke"):
+                sending.result(10).result(10)
+            events.wait_for("lost")
+        finally:
+            far.hang_up()
 
 
 def test_a_refused_request_raises_an_error_with_the_message_of_the_agent(line):
