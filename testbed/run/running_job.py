@@ -224,8 +224,8 @@ class RunningJob:
 
     def rank_in(self, report: Report) -> int | None:
         """Return the rank that a report is about: of its process, or the only one on its host."""
-        if report.place is not None:
-            return self.members.rank_of(report.place)
+        if (place := report.place) is not None:
+            return self.members.rank_of(place)
         here = self.members.ranks_on(report.host)
         return here[0] if len(here) == 1 else None
 
