@@ -2,7 +2,8 @@
 
 The orchestrator's side is the real one from the bytes of the links on: `AgentLink`, the inbox, the
 record on the disk, what is known of the running job, the policy. It has one core, the process that
-is all the agents has another. The lines are TCP; the encryption of SSH is left out.
+is all the agents has another. The lines are TCP: SSH is left out, and with it most of what a report
+takes of a core (`bench_ssh_reports.py`).
 """
 
 from __future__ import annotations
