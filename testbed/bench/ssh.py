@@ -142,6 +142,7 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
         connection.open()
         for hop in hops:
             _fit_for_dead_peers(hop.transport.sock)
+            hop.transport.clear_to_send_timeout = _SEND_LIMIT  # while keys are exchanged anew
         transport = connection.transport
         assert transport is not None
         channel = transport.open_session(timeout=max(0.001, deadline.left))

@@ -2,13 +2,16 @@
 
 import socket
 import sys
+import threading
+from contextlib import suppress
 
+import paramiko
 import pytest
 
 from testbed.bench import ssh
 from testbed.bench.host import BenchHost
 from testbed.bench.ssh import _hops
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.errors import HostError, HostTimeout
 from testbed.schema import load_lab
 from tests.contract.private_spaces import can_be_private
@@ -79,6 +82,29 @@ def test_the_connection_to_a_host_that_reads_no_input_is_closed(ssh_host, monkey
     with ssh_host.stopped(), pytest.raises(HostError, match="the SSH channel broke"):
         channel.send(bytes(32 << 20))
     channel.close()
+
+
+def test_sending_to_a_host_that_stops_amid_an_exchange_of_keys_fails_in_time(ssh_host, monkeypatch):
+    monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
+    with ssh_host.at_home():
+        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", "cat > /dev/null", soon())
+    transport = channel._connection.transport
+    with ssh_host.stopped():
+        exchange = threading.Thread(target=_exchange_keys, args=[transport])
+        exchange.start()
+        while transport.clear_to_send.is_set():
+            assert exchange.is_alive()
+        began = now()
+        with pytest.raises(HostError, match="the SSH channel broke: Key-exchange timed out"):
+            channel.send(b"hello")
+        assert now() - began < 10  # paramiko's own limit is 30 s
+    channel.close()
+    exchange.join()
+
+
+def _exchange_keys(transport):
+    with suppress(EOFError, paramiko.SSHException):  # the connection is closed meanwhile
+        transport.renegotiate_keys()
 
 
 @pytest.fixture
