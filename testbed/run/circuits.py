@@ -40,20 +40,27 @@ class LinkVerdict:
 
 
 def verify_links(
-    bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
+    bench: Bench,
+    circuits: frozenset[Circuit],
+    log: EventLog,
+    change: Callable[[], object],
+    *,
+    ends_that_ask: int = 2,
 ) -> list[LinkVerdict]:
     """Change circuits, and identify both ends of each new circuit over the light itself.
 
     Identity queries are started before the change, so that the first light carries them. A query
     that expires during a slow change is repeated: the limit counts from the end of the change.
-    Blocks until all are answered or that limit is over; every verified circuit is logged.
+    Blocks until all are answered or that limit is over; every verified circuit is logged. Where one
+    end asks, its question has passed one direction and the answer the other; both ends say when
+    each of them has its link.
     """
     settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
     limit = settle + _LIGHT_LIMIT
     asked = [
         (circuit, near, far, _ask(bench, near, far, limit))
         for circuit in sorted(circuits)
-        for near, far in circuit.directions
+        for near, far in circuit.directions[:ends_that_ask]
     ]
     change()
     deadline = Deadline.after(limit)
@@ -142,10 +149,15 @@ def make_circuits(
 
 
 def make_identified(
-    bench: Bench, circuits: Matching, log: EventLog, change: Callable[[], object]
+    bench: Bench,
+    circuits: Matching,
+    log: EventLog,
+    change: Callable[[], object],
+    *,
+    ends_that_ask: int = 2,
 ) -> None:
     """Change circuits as `verify_links` does; raise LabError for a new one that is not good."""
-    for verdict in verify_links(bench, circuits, log, change):
+    for verdict in verify_links(bench, circuits, log, change, ends_that_ask=ends_that_ask):
         if not verdict.good:
             raise LabError(
                 f"the switches report {verdict.circuit} as connected, but {verdict.detail}",

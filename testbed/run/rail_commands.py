@@ -25,8 +25,9 @@ class RailCommands:
 
     Each group of a rail owns its circuits, for one owner's changes take turns. What changes of one
     rail remove goes in the order of the commands; what they add settles side by side.
-    A change is made when both ends of each new circuit were identified over its light, where the
-    bench has hosts: what a rank sends before is lost, and TCP repeats it only after 200 ms.
+    A change is made when a question of one end of each new circuit was answered by the right port
+    over its light, where the bench has hosts: so both directions carry what ranks send. What they
+    send before is lost, and TCP repeats it only after 200 ms.
     """
 
     def __init__(self, bench: Bench, inbox: Inbox, log: EventLog, job: str) -> None:
@@ -85,7 +86,7 @@ class RailCommands:
         add = circuits - fabric.owned.of(owner)
         change = partial(fabric.change, owner, frozenset(), add, deadline, by)
         if self._bench.hosts:
-            make_identified(self._bench, circuits, self._log, change)
+            make_identified(self._bench, circuits, self._log, change, ends_that_ask=1)
         else:
             change()
 

@@ -10,6 +10,9 @@ from .identity import IdentityPort
 
 _numbers = itertools.count(1)
 
+_DARK_INTERVAL = 0.02
+"""Seconds between queries of a port that reports no carrier. It may be wrong about that."""
+
 
 class IdentityQuery:
     """Sends a query `count` times, `interval` seconds apart; if `first`, until the right answer.
@@ -17,7 +20,8 @@ class IdentityQuery:
     `expect` names the host and port that should answer; `limit` is the total time to wait;
     `address` is the receiver where several hosts could receive the query. With `first` a wrong
     answer does not end the query: it may be sent before a circuit is changed, and the former peer
-    may still receive it.
+    may still receive it. Nor is it sent as often while the port has no carrier, and at once when
+    it gets one: a question a millisecond takes processor time from the ranks.
     """
 
     def __init__(self, request: Message, port: IdentityPort, now: float) -> None:
@@ -25,10 +29,10 @@ class IdentityQuery:
         self.port = port
         self._expected = tuple(request["expect"])
         self._end = now + request["limit"]
-        self._due = now
+        self._due = self._due_in_dark = now
         self._asked: list[int] = []
 
-    def work(self, now: float) -> Optional[dict[str, Any]]:
+    def work(self, now: float, *, has_carrier: bool) -> Optional[dict[str, Any]]:
         """Send the query when it is due; return the result once it is finished."""
         answers = [self.port.answers[n] for n in self._asked if n in self.port.answers]
         seen = sorted({(answer["host"], answer["port"]) for answer in answers})
@@ -41,10 +45,12 @@ class IdentityQuery:
             self._forget()
             counts = {"asked": len(self._asked), "answered": len(answers)}
             return {"mono": now, **counts, "seen": seen, "good": is_good}
-        if now >= self._due and len(self._asked) < self.request["count"]:
+        due = self._due if has_carrier or not self.request["first"] else self._due_in_dark
+        if now >= due and len(self._asked) < self.request["count"]:
             self._asked.append(next(_numbers))
             self.port.ask(self.request["peer"], self._asked[-1], self.request.get("address", ""))
             self._due = now + self.request["interval"]
+            self._due_in_dark = now + max(_DARK_INTERVAL, self.request["interval"])
         return None
 
     def _forget(self) -> None:

@@ -47,6 +47,10 @@ class CarrierWatch:
                 found.append((port, up))
         return found
 
+    def is_up(self, port: str) -> bool:
+        """Return whether a port had a carrier when `changes` was called last."""
+        return self._known.get(port, False)
+
     def carrier(self, interface: str) -> bool:
         """Ask the driver whether the port has a carrier; false for a missing port."""
         answer = array.array("I", [_ETHTOOL_GLINK, 0])

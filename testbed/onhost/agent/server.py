@@ -242,7 +242,8 @@ class Agent:
             self._ending = True
 
     def _over(self, question: IdentityQuery) -> bool:
-        result = question.work(time.monotonic())
+        has_carrier = self._watch is not None and self._watch.is_up(question.port.port)
+        result = question.work(time.monotonic(), has_carrier=has_carrier)
         if result is not None:
             self._send({"re": question.request["id"], "ok": result})
         return result is not None

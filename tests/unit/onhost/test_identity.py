@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from testbed.onhost.agent.identity import IdentityPort
+from testbed.onhost.agent.identity_query import IdentityQuery
 
 TOKEN = "the token of this run"
 
@@ -78,3 +79,50 @@ def test_identity_answer_that_was_modified_is_rejected(ends, tap):
     said["text"] = said["text"].replace("h1", "h7")
     tap.sendto(json.dumps(said).encode(), ("127.0.0.1", here.number))
     assert heard(here) == {}
+
+
+class Fibre:
+    """What a query sends, and what comes back."""
+
+    port = "p0"
+
+    def __init__(self):
+        self.asked, self.answers = 0, {}
+
+    def ask(self, number, question, address):
+        self.asked += 1
+        self.latest = question
+
+    def forget(self, question):
+        self.answers.pop(question, None)
+
+
+def queried(fibre, **fields):
+    request = {"expect": ["h1", "p0"], "peer": 1, "limit": 9, "interval": 0.001, **fields}
+    return IdentityQuery(request, fibre, 0.0)
+
+
+def send_for(query, begin, milliseconds, has_carrier):
+    results = [
+        query.work(begin + number / 1000, has_carrier=has_carrier) for number in range(milliseconds)
+    ]
+    return [result for result in results if result]
+
+
+def test_a_query_is_sent_rarely_without_a_carrier_and_at_once_with_one():
+    fibre = Fibre()
+    query = queried(fibre, first=True, count=1000)
+    assert send_for(query, 0.0, 100, has_carrier=False) == []
+    assert 4 <= fibre.asked <= 6, "a port that reports no carrier may have light all the same"
+    before = fibre.asked
+    assert send_for(query, 0.1, 1, has_carrier=True) == []
+    assert fibre.asked == before + 1
+    fibre.answers[fibre.latest] = {"host": "h1", "port": "p0"}
+    (result,) = send_for(query, 0.101, 1, has_carrier=True)
+    assert result["good"]
+
+
+def test_a_query_that_counts_losses_is_sent_each_time_whatever_the_carrier():
+    fibre = Fibre()
+    send_for(queried(fibre, first=False, count=50), 0.0, 100, has_carrier=False)
+    assert fibre.asked == 50

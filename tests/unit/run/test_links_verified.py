@@ -76,6 +76,14 @@ def test_each_end_of_a_circuit_is_probed_once_during_a_short_change(log):
     assert ends.asked == 2
 
 
+def test_one_end_of_a_circuit_asks_where_its_answer_is_enough(log):
+    ends = Ends()
+    change = ends.change(0.01)
+    (verdict,) = verify_links(ends, frozenset([CIRCUIT]), log, change, ends_that_ask=1)
+    assert verdict.good
+    assert ends.asked == 1
+
+
 def test_a_link_without_light_within_the_time_limit_is_not_verified(log):
     ends = Ends([["h9", "p0"]])
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(LIMIT, 1e6))
