@@ -182,11 +182,9 @@ class JobLifecycle:
         return links
 
     def _start_parameters(self, arm: Arm) -> tuple[Any, ...]:
-        """Return all that ranks are told, or find, at their start: arms alike in it share jobs."""
-        jobs = arm.experiment.jobs
+        """Return all that jobs are started with, or find then: arms alike in it share jobs."""
         timed = any(links.changes for links in self._links.values())
-        found = arm.of(self._lab).twin if timed else None
-        return jobs, [heartbeat(arm, name) for name in jobs], found
+        return *started_with(arm), arm.of(self._lab).twin if timed else None
 
     @property
     def _slowest(self) -> LinkRate:
@@ -231,6 +229,16 @@ class JobLifecycle:
             return Physics(0.0, settle, 0.0)
         twin = arm.of(self._lab).twin
         return Physics(twin.loss_of_signal, self._settings.settle(switches), twin.link_up)
+
+
+def started_with(arm: Arm) -> tuple[Any, ...]:
+    """Return what the jobs of an arm are, what they are told, and what controllers live with them.
+
+    A controller that another arm wants with other options needs other jobs.
+    """
+    jobs = arm.experiment.jobs
+    with_jobs = [spec for spec in arm.experiment.reacting() if spec.lives_with == "job"]
+    return jobs, [heartbeat(arm, name) for name in jobs], with_jobs
 
 
 def _is_over(job: RunningJob) -> bool:

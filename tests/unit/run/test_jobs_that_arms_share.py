@@ -1,0 +1,37 @@
+"""Which arms may share the jobs that are running, with the controllers that live with these."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.run.job_lifecycle import started_with
+from testbed.schema import load_experiment
+
+TEXT = """\
+experiment: small
+question: Which arms share jobs?
+lab: rails
+needs: {hosts: 4, fabric: circuit}
+jobs:
+  main: {kind: allreduce, ranks: 8, ranks_per_host: 2, mesh: {dp: 4, tp: 2}, sizes: [1 KiB]}
+variants:
+  demand: {controllers: [{kind: rails, mode: on-demand}]}
+  slow: {controllers: [{kind: rails, mode: on-demand}], lab.twin.settle: 1 s}
+  early: {controllers: [{kind: rails, mode: provisioned}]}
+trials: 1
+"""
+
+
+@pytest.fixture
+def arms(tmp_path: Path):
+    path = tmp_path / "small.yaml"
+    path.write_text(TEXT)
+    return {arm.name: arm for arm in load_experiment(path).arms()}
+
+
+def test_arms_whose_rails_are_asked_for_otherwise_do_not_share_jobs(arms):
+    assert started_with(arms["demand"]) != started_with(arms["early"])
+
+
+def test_arms_that_differ_in_the_switch_alone_share_jobs(arms):
+    assert started_with(arms["demand"]) == started_with(arms["slow"])
