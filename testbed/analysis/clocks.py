@@ -80,9 +80,12 @@ class Instants(NamedTuple):
     late: Floats
     guess: Floats
 
-    def part(self, rows: Places) -> Instants:
-        """Return some of them."""
-        return Instants(*(column[rows] for column in self))
+    def part(self, places: Places) -> Instants:
+        """Return of a table of them one of each row, by its place in it."""
+        import numpy as np
+
+        rows = np.arange(len(places))
+        return Instants(*(column[rows, places] for column in self))
 
     def each(self) -> Iterator[Instant]:
         """Yield them one by one."""

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.clocks import Clocks, Instants
+from testbed.analysis.report_columns import NOT_COUNTED, TEXTS, TYPES, columns_of
 from testbed.analysis.steps import KINDS, Step
 from testbed.events import Event
 
@@ -24,17 +25,8 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.intp]
     """Numbers of reports; of steps, a row for each and in it a column for each rank."""
 
-_T, _BEGIN, _END, _ENTERED, _LEFT, _LOSS = range(6)
-"""Columns of floats: when a report came, the rank's stamps, and its loss."""
-
-_STEP, _BYTES, _SKIPPED, _WIRE, _DIGEST = range(5)
-"""Columns of whole numbers of 64 bits."""
-
-_GENERATION, _RANK, _CHOICE, _HOST, _WORK, _VERIFIED, _PART = range(7)
-"""Columns of whole numbers of 32 bits."""
-
-_NOT_COUNTED = -(1 << 63)
-"""In place of what a port has sent, where ports do not count."""
+_TOGETHER = 1 << 12
+"""Steps that are made at once."""
 
 
 class StepReports:
@@ -45,56 +37,21 @@ class StepReports:
         """One more than the highest rank that reported."""
         self._in_generation: dict[int, int] = {}
         """How many ranks a generation has that was formed meanwhile."""
-        self._floats = array("d")
-        self._counts = array("q")
-        self._codes = array("i")
-        self._hosts: dict[str, int] = {}
-        self._works: dict[str, int] = {}
-        for report in reports:
-            self.add(report)
+        self._columns = {name: array(code) for name, code in TYPES.items()}
+        self._texts: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
+        """Of each column of text, what its numbers mean."""
+        self._sent: dict[int, int] = {}
+        self.extend(reports)
 
-    def add(self, report: Event) -> None:
-        """Take one more report; that of a host which has lost its rank belongs to no step."""
-        data = report.data
-        rank, loss, is_sample = data["rank"], data.get("loss"), report.kind == "sample"
-        if rank is None:
-            return
-        self.ranks = max(self.ranks, rank + 1)
-        wire = None if is_sample else data.get("wire")
-        # What enters a timed collective is what begins.
-        entered, left = (data["begin"], data["end"]) if is_sample else data["collective"]
-        what = data.get("dimension") or data.get("algorithm", "ring")
-        work = f"{what} {data['size']}" if is_sample else ""
-        self._floats.extend(
-            (
-                report.t,
-                data["begin"],
-                data["end"],
-                entered,
-                left,
-                math.nan if loss is None else loss,
-            )
-        )
-        self._counts.extend(
-            (
-                data["step"],
-                data.get("bytes") or 0,
-                data.get("skipped_bytes", 0),
-                _NOT_COUNTED if wire is None else wire,
-                hash(data.get("digest", "")),  # to compare the ranks of one step
-            )
-        )
-        self._codes.extend(
-            (
-                data["generation"],
-                rank,
-                data.get("choice", 0),
-                self._hosts.setdefault(data["host"], len(self._hosts)),
-                self._works.setdefault(work, len(self._works)),
-                bool(data.get("verified", is_sample)),
-                data.get("part", 0),
-            )
-        )
+    def extend(self, reports: Iterable[Event]) -> None:
+        """Take more reports; that of a host which has lost its rank belongs to no step."""
+        known = [report for report in reports if report.data["rank"] is not None]
+        columns = columns_of(known)
+        self.ranks = max(self.ranks, 1 + max(columns["rank"], default=-1))
+        for name, texts in self._texts.items():
+            columns[name] = [texts.setdefault(text, len(texts)) for text in columns[name]]
+        for name, column in self._columns.items():
+            column.extend(columns[name])
 
     def add_generation(self, membership: Event) -> None:
         """Take the event of an order to form a generation: so many ranks report its steps."""
@@ -119,21 +76,27 @@ class StepReports:
 
         if not len(rows):
             return []
+        steps: list[Step] = []
         with np.errstate(divide="raise", over="raise", invalid="raise"):
-            begin, end = self._instants(clocks, _BEGIN), self._instants(clocks, _END)
-            rows = rows[~np.isnan(begin.early[rows]).any(axis=1)]
-            last = _of_each(rows, end.late[rows].argmax(axis=1))
-            order = end.late[last].argsort(kind="stable")
-            rows, last = rows[order], last[order]
-            first = _of_each(rows, begin.early[rows].argmin(axis=1))
-            begin, end = begin.part(first), end.part(last)  # all are as large as what is left
-            values = [*self._collectives(rows, clocks), *self._values(rows)]
-        values = [*values[3:], *values[:3]]
-        table = zip(begin.each(), end.each(), *values, strict=True)
-        return [
-            Step(generation, number, at[0], at[1], good, loss, took, skew, sent, choice, work)
-            for *at, generation, number, good, loss, choice, work, took, skew, sent in table
-        ]
+            # NaN, where a clock was not measured, is the largest of all.
+            late = np.concatenate(
+                [self._instants(clocks, "end", some).late.max(axis=1) for some in _parts(rows)]
+            )
+            rows = rows[late.argsort(kind="stable")[: np.count_nonzero(~np.isnan(late))]]
+            for some in _parts(rows):
+                steps += self._steps(clocks, some)
+        return steps
+
+    def _steps(self, clocks: Clocks, rows: Rows) -> Iterator[Step]:
+        """Yield some steps, all of whose reports are from hosts whose clock was measured."""
+        begin, end = self._instants(clocks, "begin", rows), self._instants(clocks, "end", rows)
+        begins = begin.part(begin.early.argmin(axis=1)).each()
+        ends = end.part(end.late.argmax(axis=1)).each()
+        table = zip(
+            begins, ends, *self._values(rows), *self._collectives(rows, clocks), strict=True
+        )
+        for began, ended, generation, number, good, loss, choice, work, took, skew, sent in table:
+            yield Step(generation, number, began, ended, good, loss, took, skew, sent, choice, work)
 
     def _complete(self, size: int, ranks: int) -> Rows:
         """Return the reports of each step of all ranks in generations of a size, as logged.
@@ -142,11 +105,11 @@ class StepReports:
         """
         import numpy as np
 
-        if not size or not self._codes:
+        if not size or not self._columns["t"]:
             return np.empty((0, size), np.intp)
-        _, counts, codes = self._columns()
-        order = np.lexsort((counts[:, _STEP], codes[:, _GENERATION]))
-        generation, step = codes[order, _GENERATION], counts[order, _STEP]
+        generation, step = self._column("generation"), self._column("step")
+        order = np.lexsort((step, generation))
+        generation, step = generation[order], step[order]
         is_first = np.ones(len(order), np.bool_)
         is_first[1:] = (generation[1:] != generation[:-1]) | (step[1:] != step[:-1])
         first = np.flatnonzero(is_first)
@@ -161,24 +124,23 @@ class StepReports:
         """Yield generations, numbers, whether verified, losses, choices and works of steps."""
         import numpy as np
 
-        floats, counts, codes = self._columns()
         first = rows[:, 0]
-        yield codes[first, _GENERATION].tolist()
-        yield counts[first, _STEP].tolist()
-        digests, parts = counts[rows, _DIGEST], codes[rows, _PART]
-        is_verified = codes[rows, _VERIFIED].all(axis=1)
+        yield self._column("generation")[first].tolist()
+        yield self._column("step")[first].tolist()
+        digests, parts = self._column("digest")[rows], self._column("part")[rows]
+        is_verified = self._column("verified")[rows].all(axis=1)
         for part in np.unique(parts):  # ranks with one part of the parameters have the same
             is_of = parts == part
             one = _of_each(digests, is_of.argmax(axis=1))
             is_verified &= ((digests == one[:, None]) | ~is_of).all(axis=1)
         yield is_verified.tolist()
         # Of a split model, only some ranks know the loss.
-        losses = floats[rows, _LOSS]
+        losses = self._column("loss")[rows]
         losses = _of_each(losses, (~np.isnan(losses)).argmax(axis=1)).tolist()
         yield [None if math.isnan(loss) else loss for loss in losses]
-        yield codes[first, _CHOICE].tolist()
-        works = list(self._works)
-        yield [works[code] for code in codes[first, _WORK].tolist()]
+        yield self._column("choice")[first].tolist()
+        works = list(self._texts["work"])
+        yield [works[code] for code in self._column("work")[first].tolist()]
 
     def _collectives(self, rows: Rows, clocks: Clocks) -> Iterator[list[Any]]:
         """Yield how long the collectives of steps took, by how much the last rank was late, bytes.
@@ -187,13 +149,13 @@ class StepReports:
         """
         import numpy as np
 
-        _, counts, _ = self._columns()
-        entered = self._instants(clocks, _ENTERED).guess[rows]
+        entered = self._instants(clocks, "entered", rows).guess
         entered.sort(axis=1)
-        yield (self._instants(clocks, _LEFT).guess[rows].max(axis=1) - entered[:, -1]).tolist()
+        yield (self._instants(clocks, "left", rows).guess.max(axis=1) - entered[:, -1]).tolist()
         before = entered[:, -2] if entered.shape[1] > 1 else entered[:, -1]
         yield np.subtract(entered[:, -1], before).tolist()
-        yield counts[rows, _BYTES].max(axis=1).tolist()
+        sent = self._column("bytes")[rows].max(axis=1).tolist()
+        yield [self._sent.setdefault(number, number) for number in sent]  # most are alike
 
     def wire_overhead(self, generation: int, last: int) -> float | None:
         """Return the share of bytes that a rank's ports sent beyond the data of its AllReduces.
@@ -203,45 +165,50 @@ class StepReports:
         """
         import numpy as np
 
-        if not self._codes:
+        if not self._columns["t"]:
             return None
-        _, counts, codes = self._columns()
-        is_of = (codes[:, _GENERATION] == generation) & (counts[:, _STEP] <= last)
-        rows = np.flatnonzero(is_of & (counts[:, _WIRE] != _NOT_COUNTED))
-        rows = rows[codes[rows, _RANK].argsort(kind="stable")]
-        cuts = np.flatnonzero(np.diff(codes[rows, _RANK])) + 1
+        wire, asked = self._column("wire"), self._column("bytes") + self._column("skipped")
+        is_of = self._column("generation") == generation
+        is_of &= (self._column("step") <= last) & (wire != NOT_COUNTED)
+        rows = np.flatnonzero(is_of)
+        ranks = self._column("rank")[rows]
+        rows = rows[ranks.argsort(kind="stable")]
+        cuts = np.flatnonzero(np.diff(np.sort(ranks))) + 1
         shares = []
         for mine in np.split(rows, cuts):
-            asked = int(counts[mine[1:], _BYTES].sum() + counts[mine[1:], _SKIPPED].sum())
-            if asked:
-                sent = int(counts[mine[-1], _WIRE] - counts[mine[0], _WIRE])
-                shares.append(sent / asked - 1)
+            if data := int(asked[mine[1:]].sum()):
+                shares.append(int(wire[mine[-1]] - wire[mine[0]]) / data - 1)
         return statistics.median(shares) if shares else None
 
-    def _instants(self, clocks: Clocks, column: int) -> Instants:
-        """Return the stamps of a column in the log's seconds; NaN on an unmeasured clock."""
+    def _instants(self, clocks: Clocks, column: str, rows: Rows) -> Instants:
+        """Return stamps of some reports in the log's seconds; NaN on an unmeasured clock."""
         import numpy as np
 
-        floats, _, codes = self._columns()
-        found = Instants(*(np.full(len(floats), np.nan) for _ in range(3)))
-        order = codes[:, _HOST].argsort(kind="stable")
-        bounds = np.searchsorted(codes[order, _HOST], np.arange(len(self._hosts) + 1))
-        for host, code in self._hosts.items():
+        reports = rows.ravel()
+        reported, stamps, hosts = (self._column(name)[reports] for name in ("t", column, "host"))
+        found = Instants(*(np.full(len(stamps), np.nan) for _ in range(3)))
+        order = hosts.argsort(kind="stable")
+        bounds = np.searchsorted(hosts[order], np.arange(len(self._texts["host"]) + 1))
+        for host, code in self._texts["host"].items():
             mine = order[bounds[code] : bounds[code + 1]]
-            known = clocks.instants(host, floats[mine, _T], floats[mine, column])
+            known = clocks.instants(host, reported[mine], stamps[mine])
             if known is not None:
                 for whole, part in zip(found, known, strict=True):
                     whole[mine] = part
-        return found
+        return Instants(*(of.reshape(rows.shape) for of in found))
 
-    def _columns(self) -> tuple[Any, Any, Any]:
-        """Return the reports as three tables, a row each, without copying."""
+    def _column(self, name: str) -> Any:
+        """Return a value of every report, without copying."""
         import numpy as np
 
-        tables = ((self._floats, 6), (self._counts, 5), (self._codes, 7))
-        found = (np.frombuffer(of, of.typecode).reshape(-1, width) for of, width in tables)
-        floats, counts, codes = found
-        return floats, counts, codes
+        held = self._columns[name]
+        return np.frombuffer(held, held.typecode)
+
+
+def _parts(rows: Rows) -> Iterator[Rows]:
+    """Yield the rows a few thousand at a time, which bounds the memory that is taken meanwhile."""
+    for first in range(0, len(rows), _TOGETHER):
+        yield rows[first : first + _TOGETHER]
 
 
 def _of_each(rows: Any, columns: Rows) -> Any:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.analysis.clocks import Instant
-from testbed.analysis.grouping import grouped
 from testbed.events import Event
 
 KINDS = ("step", "sample")
@@ -73,10 +72,10 @@ def kind_of_interval(one: Step, other: Step) -> str:
 
 def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
     """Return the median interval between the ends of consecutive steps, by kind."""
-    by_kind = grouped(pairwise(steps), lambda pair: kind_of_interval(*pair))
-    return {
-        kind: statistics.median(interval(a, b) for a, b in pairs) for kind, pairs in by_kind.items()
-    }
+    by_kind: dict[str, list[float]] = {}
+    for one, other in pairwise(steps):
+        by_kind.setdefault(kind_of_interval(one, other), []).append(interval(one, other))
+    return {kind: statistics.median(found) for kind, found in by_kind.items()}
 
 
 def collective_share(steps: Sequence[Step], fault: Instant | None) -> dict[str, float]:

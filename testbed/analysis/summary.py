@@ -118,7 +118,8 @@ def summarise(
     """Return the summary of a run from its events; a truncated log gives a partial summary.
 
     No more than one trial's events are in memory at once, where `events` come from a file. They
-    are needed twice, the first time only `others`: those besides steps and samples.
+    are needed twice, the first time only `others`: those besides steps and samples. The second
+    time they may lack the `UNREAD` ones of `TrialEvents`, and be read with `report_of`.
     """
     clocks, of_run = Clocks(), []
     for event in events if others is None else others:

@@ -85,7 +85,6 @@ class TrialResult:
     step_ends: Mapping[float, int] = field(default_factory=dict)
     """When the steps ended that figures show, in order, in the log's seconds; of each, how many it
     is since the one before it, where not all are in the record."""
-
     rail_profile: RailProfile | None = None
     """What its ranks computed and communicated, where circuits of rails were changed."""
 
@@ -172,8 +171,9 @@ def _rail_profile(number: int, trial: TrialEvents, clocks: Clocks) -> RailProfil
 
 def _ends(steps: Sequence[Step]) -> dict[float, int]:
     ordered = sorted(steps, key=lambda step: step.end.middle)
-    first = {step.end.middle: 1 for step in ordered[:1]}
-    return first | {b.end.middle: steps_to(a, b) for a, b in pairwise(ordered)}
+    found = {step.end.middle: 1 for step in ordered[:1]}
+    found.update((b.end.middle, steps_to(a, b)) for a, b in pairwise(ordered))
+    return found
 
 
 def _end(events: Sequence[Event], job: str) -> Event | None:

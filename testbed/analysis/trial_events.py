@@ -8,12 +8,15 @@ from testbed.analysis.step_reports import StepReports
 from testbed.analysis.steps import KINDS
 from testbed.events import Event
 
+UNREAD = ("clock.offset",)
+"""Kinds of events that say nothing of a trial: what the hosts' clocks showed, `Clocks` knows."""
+
+_TOGETHER = 32
+"""Reports that are taken at once."""
+
 
 class TrialEvents:
-    """The events of one trial, of which those of steps are kept in columns.
-
-    What the hosts' clocks showed is left out: `Clocks` knows it.
-    """
+    """The events of one trial without the `UNREAD` ones; those of steps are kept in columns."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         """Take the events of one trial in the order of the log."""
@@ -23,13 +26,17 @@ class TrialEvents:
         """Of timed collectives, once more: each of them is a run of an algorithm."""
         self.others: list[Event] = []
         self._reports: dict[str, StepReports] = {}
+        waiting: dict[str, list[Event]] = {}
         for event in events:
             if event.kind in KINDS:
                 job = event.origin.job
                 if job not in self._reports:
-                    self._reports[job] = StepReports()
-                self._reports[job].add(event)
-            elif event.kind != "clock.offset":
+                    self._reports[job], waiting[job] = StepReports(), []
+                waiting[job].append(event)
+                if len(waiting[job]) == _TOGETHER:
+                    self._reports[job].extend(waiting[job])
+                    waiting[job].clear()
+            elif event.kind not in UNREAD:
                 self.others.append(event)
             if event.kind == "membership":
                 self.reports.add_generation(event)
@@ -37,6 +44,8 @@ class TrialEvents:
                 self.samples.append(event)
             if event.kind == "trial.begin":
                 self.jobs = event.data.get("jobs", ())
+        for job, rest in waiting.items():
+            self._reports[job].extend(rest)
 
     @property
     def reports(self) -> StepReports:

@@ -88,10 +88,14 @@ class Event:
         except (KeyError, TypeError):  # it lacks one, or is no object
             raise ValueError(f"not an event: {line[:80]!r}") from None
         # JSON has no other types: a million lines are read, and each has all of this checked.
-        is_whole = type(seq) is int and (trial is None or type(trial) is int)
-        is_typed = type(kind) is type(subject) is str and type(data) is dict
-        if not (is_whole and is_typed and type(t) in (float, int)) or (
-            max(abs(seq), abs(t), abs(trial or 0)) > _LONGEST
+        if not (
+            type(seq) is int
+            and type(t) in (float, int)
+            and type(kind) is type(subject) is str
+            and type(data) is dict
+            and (trial is None or (type(trial) is int and -_LONGEST <= trial <= _LONGEST))
+            and -_LONGEST <= seq <= _LONGEST
+            and -_LONGEST <= t <= _LONGEST
         ):
             raise ValueError(f"not an event: {line[:80]!r}")
         return cls(seq, float(t), kind, subject, trial, data, _origin(row))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,11 +148,17 @@ def _failed(error: OSError) -> LabError:
     return LabError(f"writing the event log failed: {error}", hint="free space on the disk")
 
 
-def read_events(path: Path, *, without: Collection[str] = ()) -> Iterator[Event]:
+def read_events(
+    path: Path,
+    *,
+    without: Collection[str] = (),
+    shortcut: Callable[[bytes], Event | None] = lambda _: None,
+) -> Iterator[Event]:
     """Yield the events of a log; a last line that a crash truncated is left out.
 
     Raise UsageError for any other line that is no event. Those of the kinds `without` are not even
-    parsed, where a line begins as `EventLog` writes it.
+    parsed, where a line begins as `EventLog` writes it; nor is one of which `shortcut` returns the
+    event with as much of its data as the caller needs.
     """
     skipped = _beginning(without) if without else None
     broken: ValueError | None = None
@@ -161,10 +167,11 @@ def read_events(path: Path, *, without: Collection[str] = ()) -> Iterator[Event]
         for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
             if broken is not None:  # it was not the last line
                 raise UsageError(f"{path}:{number - 1}: {broken}") from broken
-            if skipped is not None and skipped.match(line):
+            event = shortcut(line)
+            if event is None and skipped is not None and skipped.match(line):
                 continue
             try:
-                event = Event.from_json(line.decode())
+                event = event or Event.from_json(line.decode())
             except ValueError as error:
                 broken = error
             else:

@@ -25,13 +25,17 @@ PER_STEP = 5.2
 ANALYSE = """
 import json, resource, sys, time
 from pathlib import Path
+from testbed.analysis.report_lines import report_of
 from testbed.analysis.steps import KINDS
 from testbed.analysis.summary import summarise
+from testbed.analysis.trial_events import UNREAD
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
 path, experiment = Path(sys.argv[1]), load_experiment(Path(sys.argv[2]))
 begin = time.process_time()
-found = summarise("large", experiment, read_events(path), read_events(path, without=KINDS))
+others = read_events(path, without=KINDS)
+of_trials = read_events(path, without=UNREAD, shortcut=report_of)
+found = summarise("large", experiment, of_trials, others)
 took = time.process_time() - begin
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 responses = sorted({trial.response for trial in found.trials})

@@ -48,7 +48,7 @@ def test_many_stamps_are_moved_as_each_of_them_to_the_last_bit(found, pairs, dat
     if together is None:
         assert set(alone) == {None}
         return
-    assert list(together.each()) == alone
+    assert [*together.each()] == alone
 
 
 def by_definition(reports, clocks, ranks, later=None):
@@ -195,7 +195,7 @@ def test_wire_overhead_is_the_median_over_the_ranks(wired):
             data = {"host": f"h{rank}", "rank": rank, "generation": 1, "step": step, "bytes": 1000}
             data |= {"begin": 0.0, "end": 1.0, "collective": [0.0, 1.0], "verified": True}
             data |= {"wire": round(7 + step * 1000 * over)} if wired else {}
-            found.add(Event(0, 1.0, "step", "", 0, data))
+            found.extend([Event(0, 1.0, "step", "", 0, data)])
     assert found.wire_overhead(1, 3) == (pytest.approx(0.2, abs=1e-3) if wired else None)
     assert found.wire_overhead(2, 3) is None
     assert found.wire_overhead(1, 0) is None, "of one step nothing was asked after the first"
