@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import pickletools
+import warnings
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -121,10 +122,13 @@ class _Pickle:
     def read(self, data: bytes) -> Any:
         """Return the plain data in a pickle; no code of it is imported or called."""
         try:
-            for opcode, argument, _ in pickletools.genops(data):
-                self._do(opcode.name, argument)
+            with warnings.catch_warnings():
+                # A text of old pickles with an escape that Python has not: refused, not guessed at.
+                warnings.simplefilter("error", DeprecationWarning)
+                for opcode, argument, _ in pickletools.genops(data):
+                    self._do(opcode.name, argument)
             (result,) = self._stack
-        except (IndexError, KeyError, TypeError, AttributeError) as error:
+        except (IndexError, KeyError, TypeError, AttributeError, DeprecationWarning) as error:
             raise ValueError(f"this is not a pickle of plain data: {error}") from error
         return result
 

@@ -102,6 +102,11 @@ def test_any_bytes_are_read_as_a_trace_or_refused(junk, at):
         assert len(trace.clients) <= 3
 
 
+def test_a_pickle_with_an_invalid_escape_is_refused():
+    with pytest.raises(ValueError, match="not a pickle of plain data: invalid escape"):
+        plain_data(b"\x80\x04S'\\('\n.")
+
+
 def test_data_that_is_nested_too_deep_is_refused():
     with pytest.raises(ValueError):  # each parser says it in its own words
         plain_data(b"[" * 200_000)
