@@ -73,6 +73,11 @@ def test_the_prediction_was_written_before_the_fault(finished: tuple[dict, Path]
         assert kinds.index("prediction") < kinds.index("fault.inject")
 
 
+def test_a_recovery_takes_the_course_that_the_plan_predicts(finished: tuple[dict, Path]) -> None:
+    _, run = finished
+    assert list(map(str, CommandLine(run.parent).deviations())) == []
+
+
 def test_the_summary_states_the_settings_of_the_twin(finished: tuple[dict, Path]) -> None:
     summary, _ = finished
     for settings in summary["settings"].values():
