@@ -27,6 +27,7 @@ class TrialEvents:
         self.others: list[Event] = []
         self._reports: dict[str, StepReports] = {}
         waiting: dict[str, list[Event]] = {}
+        generations: list[Event] = []
         for event in events:
             if event.kind in KINDS:
                 job = event.origin.job
@@ -39,13 +40,17 @@ class TrialEvents:
             elif event.kind not in UNREAD:
                 self.others.append(event)
             if event.kind == "membership":
-                self.reports.add_generation(event)
+                generations.append(event)
             if event.kind == "sample":
                 self.samples.append(event)
             if event.kind == "trial.begin":
                 self.jobs = event.data.get("jobs", ())
         for job, rest in waiting.items():
             self._reports[job].extend(rest)
+        for event in generations:
+            reports = self._reports.get(event.subject) if self.jobs else self.reports
+            if reports is not None:
+                reports.add_generation(event)
 
     @property
     def reports(self) -> StepReports:
