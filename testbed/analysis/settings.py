@@ -61,7 +61,7 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
 
     A bandwidth above the payload that a port carries, in any trial, is that of messages which the
     shaper of a twin's port lets pass at once, or of a schedule that has done part of its work
-    before the last rank came. Groups inside hosts use no port.
+    before the last rank came. Groups inside hosts use no port; two rings use two.
     """
     found = {}
     for name, metric in metrics.items():
@@ -70,19 +70,21 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
         is_of_a_line = what.startswith(("busbw", "algbw")) and metric.meaning.unit == "bit/s"
         if what.rpartition("_along_")[2] in str(of.get("inside_hosts", "")).split(", "):
             continue
-        if is_of_a_line and "rate" in of and max(metric.values) > PAYLOAD * of["rate"]:
+        if is_of_a_line and "rate" in of and max(metric.values) > PAYLOAD * _rate(of):
             found[name] = _above(what, metric.values, of)
     return found
 
 
 def _above(what: str, values: Sequence[float], settings: Settings) -> str:
-    highest, rate = quantity(max(values), "bit/s"), settings["rate"]
+    highest, rate = quantity(max(values), "bit/s"), _rate(settings)
     limit, of_port = rate, quantity(rate, "bit/s")
-    what_is = f"{of_port} of a port"
+    one = settings.get("rings", 1) == 1
+    what_is = f"{of_port} of {'a port' if one else 'two ports'}"
     if max(values) <= rate:
         limit = PAYLOAD * rate
         carried = quantity(limit, "bit/s")
-        what_is = f"{carried} of payload that a port of {of_port} carries"
+        ports = f"a port of {of_port} carries" if one else f"two ports of {of_port} in all carry"
+        what_is = f"{carried} of payload that {ports}"
     which = f"{highest} is"
     if len(values) > 1:
         count = sum(value > limit for value in values)
@@ -100,3 +102,9 @@ def _above(what: str, values: Sequence[float], settings: Settings) -> str:
         f"{above}: after a pause the shaper of a twin's port lets a credit{measured} pass at once, "
         "so messages this short do not show what the line carries"
     )
+
+
+def _rate(settings: Settings) -> float:
+    """Return the rate of the ports that a rank sends over at once."""
+    rate: float = settings["rate"] * settings.get("rings", 1)
+    return rate

@@ -59,6 +59,7 @@ RUN_KINDS = {
         delivered=number("bit/s", "what the slowest link delivered to a probe", optional=True),
         credit=number("B", "what a link let pass at once after a pause", optional=True),
         inside_hosts=text("dimensions of a mesh whose groups are inside hosts", optional=True),
+        rings=integer("the rings that share a sum, each over a port of its own", optional=True),
     ),
     "health": event_kind(
         "something is not as it should be before a run: what, and what to do about it",

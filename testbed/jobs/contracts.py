@@ -52,6 +52,14 @@ class PredictableJob(Protocol):
 
 
 @runtime_checkable
+class SizesJob(Protocol):
+    """A `Job` that repeats a collective of several sizes, alone on its links."""
+
+    def predict_sizes(self, links: Links) -> Mapping[str, float]:
+        """Return the metrics that the rate of the links predicts, where nothing is broken."""
+
+
+@runtime_checkable
 class StepJob(Protocol):
     """A `Job` that consists of steps, each ending with an AllReduce."""
 

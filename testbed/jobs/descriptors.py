@@ -15,6 +15,7 @@ from testbed.jobs.option_checks import (
     check_mesh,
     check_pace,
     check_pairs,
+    check_rings,
     check_sizes,
 )
 from testbed.plugins import Kind
@@ -27,6 +28,7 @@ GroupCollective = Literal["all-reduce", "reduce-scatter", "all-gather", "chain",
 
 _MOST_RANKS = 4096
 """Of a model: a schedule of so many has 17 million sends."""
+_LONG = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,9 @@ class TrainOptions:
     pace: Annotated[float | None, TIME] = None
     """How long each rank computes between two sums, what is left of it spent waiting; without it,
     as long as it takes."""
+    rings: int = 1
+    """With two, which go around in opposite directions, each sums half of the gradients: circuits
+    carry them both ways then."""
     checkpoint: CheckpointOptions | None = None
     """Without it nothing is written to disk."""
 
@@ -82,6 +87,7 @@ class TrainOptions:
         if self.steps is not None:
             check_counts(self, "steps")
         check_pace(self.pace)
+        check_rings(self.rings, others=self.collective != REFERENCE)
         self._check_collective()
         if not (0 < self.learning_rate < math.inf):
             raise ValueError(
@@ -139,6 +145,9 @@ class AllReduceOptions:
     pace: Annotated[float | None, TIME] = None
     """How long each rank computes between two of them, what is left of it spent waiting; without
     it, as long as it takes."""
+    rings: int = 1
+    """With two, which go around in opposite directions, each sums half of a message of 64 KiB or
+    more: circuits carry it both ways then."""
     mesh: dict[str, int] | None = None
     """Sizes of the dimensions of a mesh, the last varying fastest along the ranks: the groups along
     each dimension run at once, and dimensions take turns."""
@@ -153,6 +162,7 @@ class AllReduceOptions:
         check_counts(self, "spares", "warmup", least=0)
         check_sizes(self.sizes)
         check_pace(self.pace)
+        check_rings(self.rings, others=self.mesh is not None)
         if self.mesh is not None:
             check_mesh(self.mesh, self.ranks, self.spares)
         for name in self.collectives or ():
@@ -168,6 +178,17 @@ class AllReduceOptions:
         for size in map(size_name, self.sizes):
             for where in ("",) if self.mesh is None else along:
                 yield from (f"{what}_{size}{where}" for what in ("time", "algbw", "busbw"))
+
+    @property
+    def long_sizes(self) -> tuple[int, ...]:
+        """Return the sizes whose time is that of their bytes, so that the probed rate tells it."""
+        return tuple(size for size in self.sizes if size >= _LONG and self.mesh is None)
+
+    @property
+    def predicted_sizes(self) -> tuple[str, ...]:
+        """Return the metrics that are predicted where nothing is broken."""
+        names = map(size_name, self.long_sizes)
+        return tuple(f"{what}_{name}" for name in names for what in ("time", "algbw", "busbw"))
 
 
 @dataclass(frozen=True, slots=True)

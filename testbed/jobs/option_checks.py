@@ -48,6 +48,14 @@ def check_pace(pace: float | None) -> None:
         raise ValueError("pace must be above 0; without it ranks compute as fast as they can")
 
 
+def check_rings(rings: int, *, others: bool) -> None:
+    """Refuse other than one ring or two, and two where the ranks follow `others` than a ring."""
+    if rings not in (1, 2):
+        raise ValueError(f"rings must be 1 or 2, one for each direction, not {rings}")
+    if rings > 1 and others:
+        raise ValueError("two rings take ranks that sum in a ring, not by a schedule or in a mesh")
+
+
 def check_mesh(mesh: Mapping[str, int], ranks: int, spares: int) -> None:
     """Refuse a mesh of other ranks than the job has, and spares, which no group could take in."""
     for name in mesh:

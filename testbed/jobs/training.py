@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.algorithms import ALL_REDUCES, REFERENCE, UNKNOWN
 from testbed.jobs.contracts import Job
 from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from testbed.collectives.cost import Links
     from testbed.collectives.schedule import Schedule
 
-_FOR_RANKS = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate", "pace")
+_MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
+_FOR_RANKS = (*_MODEL, "pace", "rings")
+
+_SHARED = 64 << 10
+"""Bytes from which on two rings share a sum, as `onhost.communication.two_rings` has it."""
 
 
 class Train(Job):
@@ -76,7 +81,7 @@ class Train(Job):
             return values
         from testbed.collectives.cost import cost
 
-        size = self.gradient_bytes(state_bytes)
+        size = _of_a_ring(self.gradient_bytes(state_bytes), self._options.rings)
         on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
         if self._options.predicts_step_time:
             values["step_time"] = (self._options.pace or 0.0) + on_time
@@ -108,8 +113,23 @@ class AllReduce(Job):
             "pace": options.pace,
         }
         if options.mesh is None:
-            return {"kind": "allreduce", "options": told}
+            return {"kind": "allreduce", "options": told | {"rings": options.rings}}
         return {"kind": "groups", "options": told | _groups_of(options.mesh, options.collectives)}
+
+    def predict_sizes(self, links: Links) -> dict[str, float]:
+        """Return what the bytes of long messages take, by the rate that the links were probed at.
+
+        A rank sends 2 (n − 1) / n of a buffer through a ring, or half of that through each of two;
+        the latency of the rounds is left out.
+        """
+        options, values = self._options, dict[str, float]()
+        for size in options.long_sizes:
+            share = 2 * (options.ranks - 1) / options.ranks
+            seconds = share * _of_a_ring(size, options.rings) * links.beta
+            name, algbw = size_name(size), size * 8 / seconds
+            values |= {f"time_{name}": seconds, f"algbw_{name}": algbw}
+            values[f"busbw_{name}"] = algbw * share
+        return values
 
 
 class OnRails(AllReduce):
@@ -130,6 +150,10 @@ class OnRails(AllReduce):
                     f"an all-to-all of {options.mesh[name]} ranks along {name} takes other "
                     "circuits than those of their ring: use a lab with a packet switch"
                 )
+
+
+def _of_a_ring(size: int, rings: int) -> int:
+    return size // rings if size >= _SHARED else size
 
 
 def _groups_of(mesh: Mapping[str, int], collectives: Mapping[str, str] | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ PLANNED_NOTE = (
 )
 HEADINGS = ("switch", "settle", "link up", "predicted", "source")
 
-_UNITS = {"rate": "bit/s", "delivered": "bit/s", "credit": "B"}
+_UNITS = {"rate": "bit/s", "delivered": "bit/s", "credit": "B", "rings": "1"}
 _NAMES = {"delivered": "delivered by the slowest link", "credit": "credit after a pause"}
 
 

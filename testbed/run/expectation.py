@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from testbed.collectives.cost import Links
-from testbed.jobs.contracts import PredictableJob, StepJob
+from testbed.jobs.contracts import PredictableJob, SizesJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.prediction import LinkRate, Physics, predict
@@ -126,6 +126,8 @@ class Predictor:
             values |= job.job.predict(links, late)
         elif isinstance(job.job, StepJob):
             values |= job.job.predict_steps(links, late, step, job.state_bytes)
+        elif isinstance(job.job, SizesJob) and not late:
+            values |= job.job.predict_sizes(links)
         terms = {"alpha": links.alpha, "beta": links.beta}
         if changes := self.links.changes:
             terms |= {"delta": links.reconfiguration, "credit": links.credit}

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commandline import CommandLine
+from tests.e2e.commandline import CommandLine, small_model
 
+JOBS = ("struck", "neighbour")
 ALL_REDUCES = """
 experiment: collective
 question: Are sums right whose rounds ask a photonic mesh for one matching after the other?
@@ -66,6 +67,29 @@ def test_sums_over_matchings_that_the_rounds_of_a_schedule_ask_for_are_right(
     samples = [event["data"] for event in events if event["kind"] == "sample"]
     assert {sample["algorithm"] for sample in samples} >= {"rhd_repointed", "stragglar_repointed"}
     assert all(sample["verified"] for sample in samples)
+
+
+def test_a_chip_of_a_slice_is_replaced_and_the_slice_beside_it_keeps_its_paths(
+    testbed: CommandLine,
+) -> None:
+    """Two slices with both ports redirected, tenants of one mesh; a rank of the first is killed."""
+    small = [*small_model("struck"), *small_model("neighbour"), "-S", "lab.twin.settle=10 ms"]
+    small += [part for job in JOBS for part in ("-S", f"jobs.{job}.pace=20 ms")]
+    done = testbed.run("morphlux-replace", "--lab", "mesh-rack", *small, "--repeat", "1")
+    trials = {trial["variant"]: trial for trial in done.json()["trials"]}
+    assert trials["fault.struck"]["outcome"] == "recovered"
+    assert trials["fault.neighbour"]["values"]["steps"] == 24
+    rows = (testbed.results / "latest" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(row) for row in rows]
+    (change,) = (event for event in events if event["subject"] == "recovery")
+    assert (change["kind"], change["owner"]) == ("fabric.change", "struck")
+    assert len(change["data"]["removed"]) == len(change["data"]["added"]) == 4
+    assert change["data"]["disturbed"] == []
+    steps = [event for event in events if event["kind"] == "step"]
+    assert all(step["data"]["verified"] for step in steps)
+    (joined,) = (event for event in events if event["kind"] == "membership")
+    after = [e for e in steps if e["job"] == "struck" and e["seq"] > joined["seq"]]
+    assert {step["data"]["rank"] for step in after} == {0, 1}
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import Corrupt
 from .communicator import Communicator, Vector, check_opening, chunk_bounds
-from .connections import BLOCKED, MOVED, NEXT, PREVIOUS, PeerConnections
+from .connections import BLOCKED, MOVED, NEXT, PREVIOUS, Peer, PeerConnections
 from .rank_schedule import ScheduleRecord
 from .tasks import Task, receive_all, run, send_all
 
@@ -30,10 +30,22 @@ _CHECKSUM = struct.Struct("!I")
 
 
 class Ring(Communicator):
-    """All ranks of one generation, each connected to its NEXT and its PREVIOUS neighbour."""
+    """All ranks of one generation, each connected to its NEXT and its PREVIOUS neighbour.
 
-    def __init__(self, rank: int, ranks: int, connections: PeerConnections) -> None:
-        super().__init__(rank, ranks, connections, [(NEXT, PREVIOUS)] * (ranks - 1))
+    Neighbours may have other names, where the same connections serve another ring besides.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        ranks: int,
+        connections: PeerConnections,
+        *,
+        next_one: Peer = NEXT,
+        previous: Peer = PREVIOUS,
+    ) -> None:
+        super().__init__(rank, ranks, connections, [(next_one, previous)] * (ranks - 1))
+        self.next, self.previous = next_one, previous
         self._opened = self._expected = 0
         self._staging = np.empty(SEGMENT, np.uint8)
 
@@ -44,11 +56,15 @@ class Ring(Communicator):
         """
         if self.ranks == 1:
             return ScheduleRecord()
+        streams = self.streams(vector)
+        run(self.connections, streams.send(), streams.receive())
+        return streams.record()
+
+    def streams(self, vector: Vector) -> Streams:
+        """Return the next AllReduce of this ring, which begins when its tasks are run."""
         opening = self.opening(b"SUM ", vector.nbytes)
         expected = self.expected(b"SUM ", vector.nbytes)
-        streams = _AllReduce(self, vector, self._staging, opening)
-        run(self.connections, streams.send(), streams.receive(expected))
-        return ScheduleRecord(streams.sent, waits={(self.rank - 1) % self.ranks: streams.waited})
+        return Streams(self, vector, self._staging, opening, expected)
 
     def send_state(self, state: memoryview) -> None:
         """Send a job's state to the next rank, which calls `receive_state`."""
@@ -90,18 +106,21 @@ class Ring(Communicator):
         return OPENING.pack(kind, self.generation, self._expected, size)
 
 
-def receive_opening(connections: PeerConnections, expected: bytes) -> Task:
+def receive_opening(connections: PeerConnections, expected: bytes, source: Peer = PREVIOUS) -> Task:
     """Receive a message's opening from the previous rank; raise unless it is the expected one."""
     opening = bytearray(len(expected))
-    yield from receive_all(connections, PREVIOUS, opening)
+    yield from receive_all(connections, source, opening)
     check_opening(opening, expected)
 
 
-class _AllReduce:
+class Streams:
     """The two streams of one AllReduce, and how far the outgoing one may go."""
 
-    def __init__(self, ring: Ring, vector: Vector, staging: Vector, opening: bytes) -> None:
-        self._connections, self._staging = ring.connections, staging
+    def __init__(
+        self, ring: Ring, vector: Vector, staging: Vector, opening: bytes, expected: bytes
+    ) -> None:
+        self._ring, self._connections, self._staging = ring, ring.connections, staging
+        self._expected = expected
         chunks = [vector[start:end] for start, end in chunk_bounds(vector.size, ring.ranks)]
         rounds = range(2 * ring.ranks - 1)
         order = [chunks[(ring.rank - number) % ring.ranks] for number in rounds]
@@ -114,19 +133,25 @@ class _AllReduce:
 
     def send(self) -> Task:
         """Send our own chunk, then all received data as soon as it is reduced."""
-        send, need = self._connections.send, (NEXT, select.POLLOUT)
+        send, peer = self._connections.send, self._ring.next
+        need = (peer, select.POLLOUT)
         for piece in self._outgoing:
             rest = piece
             while rest:
                 ready = rest[: self._ready - self.sent]
-                count = send(NEXT, ready) if ready else 0
+                count = send(peer, ready) if ready else 0
                 rest = rest[count:]
                 self.sent += count
                 yield MOVED if count else need if ready else BLOCKED
 
-    def receive(self, opening: bytes) -> Task:
+    def record(self) -> ScheduleRecord:
+        """Return the recorded times, once both streams have ended."""
+        before = (self._ring.rank - 1) % self._ring.ranks
+        return ScheduleRecord(self.sent, waits={before: self.waited})
+
+    def receive(self) -> Task:
         """Receive and reduce chunk by chunk, then receive the complete sums."""
-        yield from receive_opening(self._connections, opening)
+        yield from receive_opening(self._connections, self._expected, self._ring.previous)
         self.waited = time.monotonic() - self._begin
         for chunk in self._reduced:
             yield from self._reduce(chunk)
@@ -135,12 +160,13 @@ class _AllReduce:
 
     def _reduce(self, chunk: Vector) -> Task:
         """Add what arrives to our own values; keep the bytes of a split element for the next."""
-        receive, need = self._connections.receive, (PREVIOUS, select.POLLIN)
+        receive, peer = self._connections.receive, self._ring.previous
+        need = (peer, select.POLLIN)
         staging, elements = _raw(self._staging), self._staging.view(chunk.dtype)
         held = done = 0
         while done < chunk.size:
             most = min(len(staging), (chunk.size - done) * chunk.itemsize)
-            count = receive(PREVIOUS, staging[held:most])
+            count = receive(peer, staging[held:most])
             if count:
                 whole, rest = divmod(held + count, chunk.itemsize)
                 own = chunk[done : done + whole]
@@ -153,9 +179,10 @@ class _AllReduce:
 
     def _gather(self, chunk: Vector) -> Task:
         """Take sums in place: by the time they arrive, our own values have long been sent."""
-        receive, need, buffer = self._connections.receive, (PREVIOUS, select.POLLIN), _raw(chunk)
+        receive, peer, buffer = self._connections.receive, self._ring.previous, _raw(chunk)
+        need = (peer, select.POLLIN)
         while buffer:
-            count = receive(PREVIOUS, buffer)
+            count = receive(peer, buffer)
             buffer = buffer[count:]
             self._ready += count
             yield MOVED if count else need

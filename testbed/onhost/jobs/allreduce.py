@@ -23,13 +23,15 @@ BLOCK = 64 * PERIOD
 class Options:
     """The options: `sizes` in bytes, each run `iterations` times after a warm-up.
 
-    `pace` is the seconds that each rank computes between two of these.
+    `pace` is the seconds that each rank computes between two of these. With two `rings` each sums
+    half of a long vector.
     """
 
     sizes: Sequence[int]
     iterations: int = 20
     warmup: int = 5
     pace: Optional[float] = None
+    rings: int = 1
 
     def __post_init__(self) -> None:
         for size in self.sizes:

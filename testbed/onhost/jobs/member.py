@@ -21,6 +21,7 @@ from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
 from ..communication.sockets import LOOPBACK, Port, listen
 from ..communication.time_slots import SlotGroup
+from ..communication.two_rings import TwoRings
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message
 from .checkpoints import Checkpoints
@@ -72,7 +73,9 @@ class Member:
         self._from_previous = _port(configuration["from_previous"])
         self._listener = listen(self._from_previous)
         self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
-        self._second = None if self._circuits is None else listen(self._to_next)
+        self._two_rings = job["options"].get("rings", 1) == 2
+        needs_both = self._circuits is not None or self._two_rings
+        self._second = listen(self._to_next) if needs_both else None
         self._groups: Groups | None = job["options"].get("groups")
         self._has_fabric = configuration["to_next"] is not None
         own = [_port(port) for port in configuration.get("own") or ()]
@@ -184,6 +187,9 @@ class Member:
             sockets = connect_peers(listeners, paths, identity, leave)
             return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
         to_next = path(rank, identity.next, port, members)
+        if self._two_rings and self._second is not None:
+            to_previous = self._from_previous, tuple(members[identity.previous]["second"])
+            return TwoRings.connect(listeners, self._second, to_next, to_previous, identity, leave)
         pair = connect_neighbours(listeners, to_next, identity, leave)
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 

@@ -109,13 +109,19 @@ class VerifiedVector:
 
 
 class GradientSum:
-    """A way to sum the values of all ranks: by the ring, or by a schedule.
+    """A way to sum the values of all ranks: by rings, or by a schedule.
 
-    `choice` is the number of the agent's choice of a schedule, 0 for none.
+    `choice` is the number of the agent's choice of a schedule, 0 for none. Each of `rings` sums as
+    many rows as there are ranks.
     """
 
     def __init__(
-        self, size: int, ranks: int, schedule: Mapping[str, Any] | None, choice: int = 0
+        self,
+        size: int,
+        ranks: int,
+        schedule: Mapping[str, Any] | None,
+        choice: int = 0,
+        rings: int = 1,
     ) -> None:
         if schedule is not None and schedule["ranks"] != ranks:
             raise Refused(
@@ -123,7 +129,8 @@ class GradientSum:
             )
         self.schedule, self.choice = schedule, choice
         self.name: str = "ring" if schedule is None else schedule["name"]
-        self.vector = VerifiedVector(size, ranks, ranks if schedule is None else schedule["chunks"])
+        chunks = ranks * rings if schedule is None else schedule["chunks"]
+        self.vector = VerifiedVector(size, ranks, chunks)
         self._rank_schedule: RankSchedule | None = None
 
     def run(self, communicator: Ring | Group) -> ScheduleRecord:

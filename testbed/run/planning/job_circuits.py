@@ -179,6 +179,28 @@ def _ring_ports(
     }
 
 
+def check_two_rings(experiment: Experiment, name: str, ring_ports: Mapping[str, RingPorts]) -> None:
+    """Refuse a job with two rings whose ranks have no port of their own for each; it gains nothing.
+
+    `ring_ports` are those of its hosts; none on a packet switch.
+    """
+    spec = experiment.jobs[name]
+    if getattr(spec.options, "rings", 1) == 1:
+        return
+    alone = next((host for host, own in ring_ports.items() if own.from_previous == own.to_next), "")
+    why = ""
+    if spec.ranks_per_host > 1:
+        why = f"{spec.ranks_per_host} ranks of job {name} share the ports of a host"
+    elif not ring_ports:
+        why = f"on a packet switch both would share one port of each host of job {name}"
+    elif alone:
+        why = f"{alone} reaches both its neighbours in job {name} by one port"
+    if why:
+        message = f"two rings take two circuits for each rank, and {why}"
+        where = experiment.source.where("jobs", name, "rings")
+        raise FileError(where, message, hint="remove `rings`, or join the ranks in a `ring`")
+
+
 def _asked(
     experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: Job
 ) -> tuple[Matching, ...]:

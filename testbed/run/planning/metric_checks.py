@@ -247,7 +247,8 @@ def _predicted(options: Any, *, breaks: bool, has_delay: bool) -> frozenset[str]
     if hasattr(options, "predicts"):
         return frozenset() if breaks else frozenset(options.predicts())
     paced = ("step_time",) if getattr(options, "predicts_step_time", False) else ()
-    return frozenset(PREDICTED if breaks else (*paced, *(_OF_A_SUM if has_delay else ())))
+    sizes = () if has_delay else getattr(options, "predicted_sizes", ())
+    return frozenset(PREDICTED if breaks else (*paced, *sizes, *(_OF_A_SUM if has_delay else ())))
 
 
 def _of_job(experiment: Experiment, arm: Arm, job: str) -> dict[str, MetricDefinition]:

@@ -22,6 +22,7 @@ from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import (
     RingPorts,
     check_rails,
+    check_two_rings,
     plan_circuits,
     refuse_other_circuits,
 )
@@ -132,6 +133,7 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
         _check_packet_ports(experiment, lab, name, hosts)
         _check_spares_in_use(experiment, name, hosts)
         _check_packet_job(experiment, name, job)
+        check_two_rings(experiment, name, {})
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     if len({*hosts}) < len(hosts):
         message = "a spare on a host in use needs a packet switch"
@@ -150,6 +152,7 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
     if each > 1:
         _check_shared_circuits(experiment, name, job)
     found = plan_circuits(experiment, lab, name, hosts, of_hosts)
+    check_two_rings(experiment, name, found.ring_ports)
     return Placement(
         *(name, job, spec.kind, ranks, spares),
         circuits=found.circuits,

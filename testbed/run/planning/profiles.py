@@ -72,6 +72,9 @@ def settings(
     found: dict[str, Any] = {"settle": physics.settle, "heartbeat": heartbeat(arm)}
     if inside := _inside_hosts(arm):
         found["inside_hosts"] = ", ".join(inside)
+    jobs = arm.experiment.jobs.values()
+    if (rings := max(getattr(job.options, "rings", 1) for job in jobs)) > 1:
+        found["rings"] = rings
     if on_twin:
         found |= {"loss_of_signal": physics.loss_of_signal, "link_up": physics.link_up}
         found |= {"rate": arm.of(lab).twin.rate}

@@ -78,6 +78,16 @@ def test_groups_inside_hosts_are_not_held_against_the_rate_of_a_port():
     assert list(found) == ["only.busbw_4mib_along_dp"]
 
 
+def test_two_rings_are_held_against_the_rate_of_two_ports():
+    def found(value):
+        metrics = {"only.busbw_4mib": Metric((value,), None, meaning("busbw"))}
+        return flags(metrics, {"only": TWIN | {"rings": 2}})
+
+    assert found(190e6) == {}
+    words = "201 Mbit/s is above the 200 Mbit/s of two ports: after a pause"
+    assert found(201e6)["only.busbw_4mib"].startswith(words)
+
+
 def test_single_trials_above_the_rate_of_a_port_are_flagged_where_the_median_is_not():
     metrics = {
         "only.busbw_64kib": Metric((118.9e6, 60e6, 103e6, 70e6, 80e6), None, meaning("busbw"))
