@@ -12,11 +12,11 @@ matching of the ports. No port is ever dark.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Gate(Enum):
@@ -58,6 +58,28 @@ class Cell:
         return self.joints[self.joints.index(joint) ^ (1 if gate is Gate.BAR else 2)]
 
 
+class Cells(tuple[Cell, ...]):
+    """The cells of a mesh, with what follows from their places alone and is computed once.
+
+    That serves every mesh that is made of the same object, however its cells stand.
+    """
+
+    @cached_property
+    def at(self) -> Mapping[Joint, tuple[int, ...]]:
+        """Return the cells that touch each joint, by number."""
+        return _cells_at(self)
+
+    @cached_property
+    def rim(self) -> tuple[Joint, ...]:
+        """Return the external ports in their order around the mesh."""
+        return _rim(self)
+
+    @cached_property
+    def graphs(self) -> dict[Hashable, Any]:
+        """Return the graphs for searches that were made of the cells, by what else is in them."""
+        return {}
+
+
 class Step(NamedTuple):
     """One cell on a light path: its number, the joint where light enters, and its gate state."""
 
@@ -82,7 +104,7 @@ class Mesh:
     `setting` is the gate state of the cells; None where it is not known.
     """
 
-    cells: tuple[Cell, ...]
+    cells: Cells
     ingress: tuple[Joint, ...]
     egress: tuple[Joint, ...]
     setting: Setting | None = None
@@ -92,6 +114,11 @@ class Mesh:
     """What each cell takes from light in bar and in cross, in dB; empty when it is not known."""
     numbers: tuple[int, ...] = ()
     """What the device calls each cell; empty when it counts from 0 as we do."""
+
+    def __post_init__(self) -> None:
+        """Keep what is computed of the cells with them."""
+        if not isinstance(self.cells, Cells):
+            object.__setattr__(self, "cells", Cells(self.cells))
 
     @property
     def reciprocal(self) -> bool:
@@ -103,23 +130,19 @@ class Mesh:
         """Return the kind of a host's ports: one for both directions, or one for each."""
         return "bidi" if self.reciprocal else "tx-rx"
 
-    @cached_property
+    @property
     def rim(self) -> tuple[Joint, ...]:
         """Return the external ports in their order around the mesh."""
-        return _rim(self.cells)
+        return self.cells.rim
 
     @cached_property
     def ports(self) -> Mapping[int, Joint]:
         """Return the ports in use, by number."""
         return dict(enumerate(dict.fromkeys(self.ingress + self.egress), start=1))
 
-    @cached_property
-    def _cells_at(self) -> Mapping[Joint, tuple[int, ...]]:
-        return _cells_at(self.cells)
-
     def cell_at(self, joint: Joint, coming_from: int | None = None) -> int | None:
         """Return the cell that light at a joint enters; None where it leaves the mesh."""
-        others = [number for number in self._cells_at[joint] if number != coming_from]
+        others = [number for number in self.cells.at[joint] if number != coming_from]
         return others[0] if others else None
 
     def path(self, port: int, setting: Setting) -> Path:
@@ -162,9 +185,9 @@ def hexagonal(
     """
     if min(width, height) < 1:
         raise ValueError(f"a mesh of {width} × {height} hexagons has no port")
-    cells = _cells(width, height)
+    cells = Cells(_cells(width, height))
     if not ingress and not egress and not bidi:
-        ingress, egress = _spread(len(_rim(cells)), min(width, height))
+        ingress, egress = _spread(len(cells.rim), min(width, height))
     return with_ports(Mesh(cells, (), ()), ingress, egress, bidi)
 
 
@@ -187,7 +210,7 @@ def of_sides(sides: Mapping[int, Side]) -> Mesh:
         made.append(cell)
     numbers = tuple(sorted(sides))
     counted = numbers == tuple(range(len(numbers)))
-    return Mesh(tuple(made), (), (), numbers=() if counted else numbers)
+    return Mesh(Cells(made), (), (), numbers=() if counted else numbers)
 
 
 def with_ports(
@@ -252,7 +275,7 @@ def _cells_at(cells: Sequence[Cell]) -> dict[Joint, tuple[int, ...]]:
     return touching
 
 
-def _rim(cells: Sequence[Cell]) -> tuple[Joint, ...]:
+def _rim(cells: Cells) -> tuple[Joint, ...]:
     """Return the joints of one cell only, around the middle of the mesh, two to a hexagon."""
     centres = [_centre(joint) for cell in cells for joint in cell.joints]
     middle_x = sum(x for x, _ in centres) / len(centres)
@@ -262,7 +285,7 @@ def _rim(cells: Sequence[Cell]) -> tuple[Joint, ...]:
         x, y = _centre(joint)
         return math.atan2(y - middle_y, x - middle_x), joint.corner, joint
 
-    outer = (joint for joint, numbers in _cells_at(cells).items() if len(numbers) == 1)
+    outer = (joint for joint, numbers in cells.at.items() if len(numbers) == 1)
     return tuple(sorted(outer, key=around))
 
 

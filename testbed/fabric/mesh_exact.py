@@ -164,8 +164,8 @@ class _Program:
     def _useful(self, demand: Demand, best: float) -> Iterator[int]:
         """Yield the arms that a route may take in a routing that is as good as the best known."""
         (goal,) = demand.goals
-        forth = self._router.distances(demand.goals)
-        back = self._router.distances(frozenset({demand.start}))
+        forth = self._router.graph.distances(demand.goals)
+        back = self._router.graph.distances(frozenset({demand.start}))
         if self._objective == "worst":
             longest = best
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +19,9 @@ from testbed.fabric.mesh import Gate, Joint, Mesh
 
 Lanes = tuple[int, ...]
 """A route: the lanes that light takes, from the one at its port on to the one that leaves."""
+
+_KEPT = 4
+"""Graphs of the same cells that are kept: draws of stuck cells make one each."""
 
 _ARMS = ((Gate.BAR, 0, 1), (Gate.BAR, 2, 3), (Gate.CROSS, 0, 2), (Gate.CROSS, 1, 3))
 """Which joints of a cell are joined by each gate, by their place in the cell."""
@@ -46,10 +49,28 @@ class Graph:
     onward: tuple[tuple[tuple[int, float], ...], ...]
     """For each lane, the lanes that follow and the loss on the way there."""
     mean_loss: float
+    _distances: dict[frozenset[int], Sequence[float]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @classmethod
     def of(cls, mesh: Mesh) -> Graph:
-        """Return the graph of a mesh without the arms that stuck cells exclude."""
+        """Return the graph of a mesh without the arms that stuck cells exclude.
+
+        Meshes with the same cells, stuck and lossy alike, have the same one, with the distances
+        that were asked for: a change of a mesh of thousands of cells would compute them all anew.
+        """
+        key, known = (frozenset(mesh.stuck.items()), mesh.losses), mesh.cells.graphs
+        graph: Graph | None = known.get(key)
+        if graph is None:
+            graph = cls._made(mesh)
+            if len(known) == _KEPT:
+                known.pop(next(iter(known)), None)
+            known[key] = graph
+        return graph
+
+    @classmethod
+    def _made(cls, mesh: Mesh) -> Graph:
         number: dict[Joint, int] = {}
         cells_at: list[list[int]] = []
         for index, cell in enumerate(mesh.cells):
@@ -67,12 +88,17 @@ class Graph:
         mean = sum(arm.loss for arm in arms) / len(arms)
         return cls(tuple(number), number, arms, ends, tuple(map(tuple, onward)), mean or 1.0)
 
-    def distances(self, goals: Iterable[int]) -> list[float]:
+    def distances(self, goals: frozenset[int]) -> Sequence[float]:
         """Return for each lane the least loss until light leaves at one of the goal joints.
 
         The loss counts from where the lane enters the next cell; it is infinite where no path
         exists.
         """
+        if goals not in self._distances:
+            self._distances[goals] = self._searched(goals)
+        return self._distances[goals]
+
+    def _searched(self, goals: frozenset[int]) -> list[float]:
         found = [math.inf] * len(self.onward)
         waiting = [(0.0, 2 * goal + 1) for goal in goals]
         heapify(waiting)

@@ -132,7 +132,7 @@ class _Table:
 
     def distance(self, joint: int, port: int) -> float:
         """Return the distance between a joint and a port of the rim, in the nearer direction."""
-        to_port = self._router.distances(frozenset({self._joint(port)}))
+        to_port = self._router.graph.distances(frozenset({self._joint(port)}))
         return min(to_port[2 * joint], to_port[2 * joint + 1])
 
     def _joint(self, port: int) -> int:

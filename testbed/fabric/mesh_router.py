@@ -45,15 +45,14 @@ class Attempt:
 
 
 class Router:
-    """Routes sets of demands through one mesh; caches only distances."""
+    """Routes sets of demands through one mesh."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._distances: dict[frozenset[int], list[float]] = {}
 
     def distance(self, demand: Demand) -> float:
         """Return the least loss of a demand in an otherwise empty mesh."""
-        return self.distances(demand.goals)[2 * demand.start]
+        return self.graph.distances(demand.goals)[2 * demand.start]
 
     def route(
         self,
@@ -79,7 +78,7 @@ class Router:
             attempt.searches += 1
             key = waiting.popleft()
             demand = demands[key]
-            found = search(self.graph, demand, self.distances(demand.goals), board.price)
+            found = search(self.graph, demand, self.graph.distances(demand.goals), board.price)
             if found is None:
                 return attempt
             if crossed := _crossed(found):
@@ -105,7 +104,7 @@ class Router:
                     continue
                 attempt.searches += 1
                 old = board.take_up(key)
-                found = search(self.graph, demand, self.distances(demand.goals), board.price)
+                found = search(self.graph, demand, self.graph.distances(demand.goals), board.price)
                 new = old if found is None or _crossed(found) else found
                 board.lay(key, new)
                 gained = gained or self.graph.loss_of(new) < before
@@ -122,12 +121,6 @@ class Router:
             random.Random(seed).shuffle(missing)
             return missing
         return sorted(missing, key=lambda key: self.distance(demands[key]))
-
-    def distances(self, goals: frozenset[int]) -> list[float]:
-        """Return for each lane the least loss until light leaves at one of the goal joints."""
-        if goals not in self._distances:
-            self._distances[goals] = self.graph.distances(goals)
-        return self._distances[goals]
 
 
 class _Board:

@@ -1,10 +1,12 @@
 """Search every place of a slice and every path of its bundles: find one, or prove there is none.
 
 A branch is pruned as soon as some set of servers must exchange more fibres with the others than
-lead out of it (the cut condition of multicommodity flow). All cuts are checked together: an array
-has for each set of servers the spare fibres of its cut, and a bundle that is extended by a link
-reduces those of every set that it crosses. In racks beyond 16 servers fewer sets are checked: the
-search stays complete and takes longer.
+lead out of it (the cut condition of multicommodity flow). All cuts are checked together, in arrays
+with an element for each set. While slots are placed, sets that part the free servers alike are one,
+and what a set must exchange is the least over all places of the slots that are still to come. When
+all are placed, a bundle that is extended by a link reduces the spare fibres of every set that it
+crosses. In racks beyond 16 servers fewer sets are checked: the search stays complete and takes
+longer.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.rack.cuts import cuts
+from testbed.rack.parting import PartingSets, Sides
 from testbed.rack.search import Request
 from testbed.rack.slices import Slice
 from testbed.rack.symmetry import in_connection, slots_below
@@ -43,6 +46,8 @@ class _Tree:
         self.order = in_connection(asked.graph.slots, asked.graph.edges)
         self.below = slots_below(asked.torus, asked.graph.shape)
         self.separates = cuts(asked.torus).separates
+        self.around = [sum(asked.room[link] for _, link in near) for near in asked.torus.neighbours]
+        """By server, the fibres of its links."""
         self.far = [_distances(asked, server) for server in range(len(asked.torus.servers))]
         self.room = list(asked.room)
         self.at: dict[int, int] = {}
@@ -52,7 +57,9 @@ class _Tree:
         slack = self.separates(0, 0)  # nothing for any set, and none is separated yet
         for (a, b), room in zip(self.asked.torus.links, self.room, strict=True):
             slack = slack + room * self.separates(a, b)
-        if not self._place(0, slack, sum(self.room)):
+        self.slack = slack
+        self.sets = PartingSets(cuts(self.asked.torus), self.asked, slack)
+        if not self._place(0, self.sets.begin(), sum(self.room)):
             return None
         graph = self.asked.graph
         servers = tuple(self.at[slot] for slot in range(graph.slots))
@@ -63,23 +70,22 @@ class _Tree:
         if self.nodes < 0:
             raise GivenUp
 
-    def _place(self, index: int, slack: Array, fibres: int) -> bool:
+    def _place(self, index: int, side: Sides, fibres: int) -> bool:
         """Place the slots from `index` on; shortest paths so far leave `fibres` on all links."""
         if index == len(self.order):
-            return self._lead(self._demands(), slack)
+            return self._lead(self._demands(), self._left())
         slot = self.order[index]
         placed = [(self.at[peer], w) for peer, w in self.asked.peers[slot] if peer in self.at]
-        for cost, server in self._candidates(slot, placed):
+        candidates = self._candidates(slot, placed)
+        sides = self.sets.after(side, index, [server for _, server in candidates])
+        for (cost, server), following in zip(candidates, sides, strict=True):
             if cost > fibres:
                 return False
             self._node()
-            left = slack
-            for peer, width in placed:
-                left = left - width * self.separates(peer, server)
-            if (left < 0).any():
+            if following is None:
                 continue
             self.at[slot] = server
-            if self._place(index + 1, left, fibres - cost):
+            if self._place(index + 1, following, fibres - cost):
                 return True
             del self.at[slot]
         return False
@@ -92,10 +98,15 @@ class _Tree:
         return sorted(
             (sum(width * self.far[server][peer] for peer, width in placed), server)
             for server in self.asked.free
-            if server > lowest
-            and server not in taken
-            and sum(self.room[link] for _, link in self.asked.torus.neighbours[server]) >= needed
+            if server > lowest and server not in taken and self.around[server] >= needed
         )
+
+    def _left(self) -> Array:
+        """Return the spare fibres of every cut, all slots being placed."""
+        left = self.slack
+        for (a, b), width in self.asked.graph.edges.items():
+            left = left - width * self.separates(self.at[a], self.at[b])
+        return left
 
     def _demands(self) -> list[tuple[Link, int]]:
         """Return the slot edges and their fibres, those with the longest paths first."""

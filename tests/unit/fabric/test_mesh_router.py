@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.fabric.matchings import both_directions, round_robin
-from testbed.fabric.mesh import Gate, hexagonal
+from testbed.fabric.mesh import Gate, hexagonal, with_ports
 from testbed.fabric.mesh_graph import Graph
 from testbed.fabric.mesh_light import Tracer
 from testbed.fabric.mesh_router import Demand, Router
@@ -125,3 +125,23 @@ def test_fixed_routes_are_avoided_and_present_ones_kept():
     assert not {lane >> 1 for lane in first} & {lane >> 1 for lane in beside.routes[1]}
     alone = {0: demands[0], 1: demands[1]}
     assert router.route(alone, 10, present={0: first, **beside.routes}).searches == 0
+
+
+def test_a_mesh_that_stands_otherwise_has_the_graph_and_the_distances_of_before():
+    mesh = with_ports(MESH, [0, 4], [8, 12])
+    graph = Graph.of(mesh)
+    goals = frozenset({graph.number[mesh.egress[0]]})
+    before = graph.distances(goals)
+    moved = replace(mesh, setting=(Gate.CROSS,) * len(mesh.cells))
+    assert Graph.of(moved) is graph
+    assert Graph.of(moved).distances(goals) is before
+    stuck = Graph.of(replace(mesh, stuck={0: Gate.BAR}))
+    assert stuck is not graph
+    assert len(stuck.arms) == len(graph.arms) - 2
+
+
+def test_few_graphs_of_the_same_cells_are_kept():
+    mesh = hexagonal(2, 2)
+    for cell in range(len(mesh.cells)):
+        Graph.of(replace(mesh, stuck={cell: Gate.BAR}))
+    assert len(mesh.cells.graphs) == 4
