@@ -114,6 +114,8 @@ class Mesh:
     """What each cell takes from light in bar and in cross, in dB; empty when it is not known."""
     numbers: tuple[int, ...] = ()
     """What the device calls each cell; empty when it counts from 0 as we do."""
+    known: Mapping[frozenset[tuple[int, int]], Setting] = field(default_factory=dict)
+    """Settings that were computed before, by the circuits that they make, ingress and egress."""
 
     def __post_init__(self) -> None:
         """Keep what is computed of the cells with them."""
@@ -229,7 +231,7 @@ def with_ports(
     if not 0 <= min(named) <= max(named) < len(rim):
         raise ValueError(f"the external ports of this mesh are numbered 0 to {len(rim) - 1}")
     sides = [tuple(rim[n] for n in side) for side in (bidi or ingress, bidi or egress)]
-    return replace(mesh, ingress=sides[0], egress=sides[1], setting=None)
+    return replace(mesh, ingress=sides[0], egress=sides[1], setting=None, known={})
 
 
 def _spread(rim: int, count: int) -> tuple[list[int], list[int]]:

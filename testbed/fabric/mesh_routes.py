@@ -37,12 +37,14 @@ def route(mesh: Mesh, wanted: Mapping[int, int]) -> Routing:
     """Return a routing of a whole matching, ingress to egress, that keeps present paths.
 
     Of reciprocal ports, the lower one of a pair comes first. Present circuits keep their paths
-    where that leaves a route for the others. Raise Blocked when no routing was found, ValueError
-    when `wanted` is no matching of the mesh.
+    where that leaves a route for the others. What was computed before is used where it leaves them.
+    Raise Blocked when no routing was found, ValueError when `wanted` is no matching of the mesh.
     """
     _check(mesh, wanted)
-    graph = Graph.of(mesh)
     kept = _kept(mesh, wanted)
+    if before := _known(mesh, wanted, kept):
+        return before
+    graph = Graph.of(mesh)
     lanes = {port: _lanes(graph, path) for port, path in kept.items()}
     routes = _routed(mesh, graph, wanted, lanes)
     if routes is None:
@@ -92,6 +94,17 @@ def _kept(mesh: Mesh, wanted: Mapping[int, int]) -> dict[int, Path]:
     setting = setting_of(mesh, {})
     present = mesh.circuits(setting)
     return {i: mesh.path(i, setting) for i, e in sorted(wanted.items()) if present.get(i) == e}
+
+
+def _known(mesh: Mesh, wanted: Mapping[int, int], kept: Mapping[int, Path]) -> Routing | None:
+    """Return what was computed before for the wanted circuits, if no present path is another."""
+    setting = mesh.known.get(frozenset(wanted.items()))
+    if setting is None:
+        return None
+    ends = wanted.values() if mesh.reciprocal else ()
+    ports = [port for port in range(1, len(mesh.ingress) + 1) if port not in ends]
+    paths = {port: mesh.path(port, setting) for port in ports}
+    return Routing(setting, paths, {}) if all(paths[i] == p for i, p in kept.items()) else None
 
 
 def _routed(

@@ -71,8 +71,8 @@ def frames(run: Path) -> list[MeshFrame]:
     found = []
     for name, switch in lab.switches.items():
         wire = run / "wire" / f"{name}.jsonl"
-        if switch.driver == "photonic-mesh" and wire.exists():
-            own = switch.options
+        if switch.driver == "photonic-mesh" and wire.exists() and not switch.options.file:
+            own = switch.options  # of a mesh of another outline, the file may be gone
             shape = (getattr(own, key) for key in ("width", "height", "ingress", "egress"))
             found += _of_switch(name, hexagonal(*shape), wire.read_text())
     return found

@@ -34,7 +34,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed.fabric.mesh import Gate, Mesh, Setting
 from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import TransportDialect
-from testbed_drivers.switches.described_mesh import described_mesh
+from testbed_drivers.switches.described_mesh import described_mesh, numbers_of
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
 from testbed_drivers.transports.base import Endpoint
@@ -100,7 +100,7 @@ class CellsLine(TransportDialect):
                 self._instrument,
                 f"has {cells[1]} cells instead of {self._cells}",
                 reply=words,
-                hint="correct 'width' and 'height' in the lab file",
+                hint="correct 'width' and 'height', or 'file', in the lab file",
             )
         model = cells[0] if cells else words
         self._seen_identity = self._serial.check(
@@ -235,7 +235,8 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
         with self._dialect.connection(deadline) as line:
             commanded = now()
             self._unacknowledged = setting
-            words = self._dialect.tell(line, cells_line(dict(enumerate(setting))), deadline)
+            gates = dict(zip(numbers_of(self._mesh), setting, strict=True))
+            words = self._dialect.tell(line, cells_line(gates), deadline)
             if _COMPLAINT.search(words):
                 self._unacknowledged = before
                 raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)

@@ -17,7 +17,7 @@ from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.switches import simulated_switch
-from testbed_drivers.switches.described_mesh import described_mesh
+from testbed_drivers.switches.described_mesh import described_mesh, numbers_of
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
@@ -42,6 +42,7 @@ class PhotonicMeshFarEnd(FarEnd):
         options = options or PhotonicMeshOptions()
         self._site = site
         self._mesh = described_mesh(options)
+        self._place = {number: place for place, number in enumerate(numbers_of(self._mesh))}
         if (most := max(site.ingress | site.egress)) > len(self._mesh.ports):
             raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
@@ -75,7 +76,7 @@ class PhotonicMeshFarEnd(FarEnd):
                 gates = cells_of(line)
             except ValueError as error:
                 return f"ERROR: {error}"
-            if unknown := [cell for cell in gates if cell >= len(self._cells)]:
+            if unknown := [cell for cell in gates if cell not in self._place]:
                 return f"ERROR: there is no cell {unknown[0]}"
             self._set(self._obeyed(gates))
             return f"OK: {len(gates)} cells set"
@@ -83,10 +84,11 @@ class PhotonicMeshFarEnd(FarEnd):
     def _obeyed(self, gates: Mapping[int, Gate]) -> Setting:
         """Return how the cells stand after a command, but for those that are stuck."""
         cells = list(self._cells)
-        for cell, gate in gates.items():
+        for number, gate in gates.items():
+            cell = self._place[number]
             if cells[cell] is gate or cell in self._mesh.stuck:
                 continue
-            if not self.faults.strikes("cell-stuck", "", cell):
+            if not self.faults.strikes("cell-stuck", "", number):
                 cells[cell] = gate
         return tuple(cells)
 

@@ -13,8 +13,7 @@ from testbed_drivers.transports.options import Timeouts
 class PhotonicMeshOptions(Timeouts):
     """Options of a photonic mesh: its connection, and its cells and ports.
 
-    Cells and external ports are numbered as `testbed.fabric.mesh` does, from 0; how a given device
-    numbers them is not public.
+    Without a `file`, cells and external ports are numbered as `testbed.fabric.mesh` does, from 0.
     """
 
     transport: str = "tcp"
@@ -26,6 +25,10 @@ class PhotonicMeshOptions(Timeouts):
     """External ports that light enters: the switch's ports 1, 2, …; by default spread evenly."""
     egress: tuple[int, ...] = ()
     """External ports that light leaves; they follow in number."""
+    file: str = ""
+    """A map of the device's cells with their numbers and ports, or a precomputed configuration, in
+    place of width, height, ingress and egress. Circuits that are precomputed are set as they are
+    there, where no other circuit is disturbed by it."""
     stuck_bar: tuple[int, ...] = ()
     """Cells that are known to stay in bar, whatever they are told: circuits are routed around."""
     stuck_cross: tuple[int, ...] = ()
