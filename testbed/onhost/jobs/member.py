@@ -187,7 +187,7 @@ class Member:
             sockets = connect_peers(listeners, paths, identity, leave)
             return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
         to_next = path(rank, identity.next, port, members)
-        if self._two_rings and self._second is not None:
+        if self._two_rings and self._second is not None and identity.ranks > 1:
             to_previous = self._from_previous, tuple(members[identity.previous]["second"])
             return TwoRings.connect(listeners, self._second, to_next, to_previous, identity, leave)
         pair = connect_neighbours(listeners, to_next, identity, leave)

@@ -153,6 +153,13 @@ def test_training_by_two_rings_has_the_loss_of_training_by_one(gang):
     assert ends[1] == ends[2]
 
 
+def test_a_rank_alone_connects_to_itself_over_no_second_port(gang):
+    job = gang("train", {**TRAIN, "rings": 2}, 1)
+    job.tell("finish", after_step=2)
+    job.join(1, members=[{**own, "second": None} for own in job.described()])
+    assert job.hear("done")[0]["step"] == 3
+
+
 def test_a_spare_joins_both_rings(gang):
     job = gang("train", {**TRAIN, "rings": 2}, 2)
     job.join(1)
