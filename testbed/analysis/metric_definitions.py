@@ -169,6 +169,17 @@ METRICS: dict[str, MetricDefinition] = {
         for policy, what in _REPLACEMENTS.items()
     },
     "spares_out_of_reach": _Metric("1", "lower", "failed chips that no spare of the rack replaces"),
+    "inputs": _Metric("", "neither", "SHA-256 of the trace of clients and the jobs of a study"),
+    "utilisation": _Metric("%", "higher", "time for which clients are bound over time available"),
+    "useful_share": _Metric("%", "higher", "the same of work whose result came in time"),
+    "utilisation_gain": _Metric("1", "higher", "utilisation over that of another policy"),
+    "completion_time": _Metric("s", "lower", "from a job's arrival to its end, mean of the jobs"),
+    "completion_gain": _Metric("1", "higher", "completion time of another policy over this one's"),
+    "scheduling_time": _Metric("s", "lower", "from a job's request to its last client, mean"),
+    "response_time": _Metric("s", "lower", "from its last client to the end of a round, mean"),
+    "over_assigned": _Metric("%", "lower", "acceptances that came when the job had all clients"),
+    "clients_bound": _Metric("1", "higher", "how often a client was bound to a job"),
+    "jobs_finished": _Metric("%", "higher", "jobs that ended within the horizon"),
     "lost_steps": _Metric(
         "1", "lower", "repeated steps that a rank (with restart: all ranks) had finished before"
     ),

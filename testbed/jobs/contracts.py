@@ -111,7 +111,7 @@ class RailsJob(Protocol):
 class Model(Protocol):
     """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 
-    def values(self, seed: int) -> Mapping[str, float]:
+    def values(self, seed: int) -> Mapping[str, float | str]:
         """Return the values of the job's metrics by name, with random draws from a seed if any."""
 
 

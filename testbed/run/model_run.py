@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from testbed.clock import Deadline
 from testbed.errors import LabError
@@ -45,6 +46,7 @@ def _compute(trial: RunTrial, arm: Arm, seed: int, log: EventLog) -> None:
     model: Model = kind("jobs", spec.kind).load()(spec.options)
     log.trial = trial.number
     log.append("trial.begin", trial.arm)
-    log.append("model", trial.arm, **model.values(seed))
+    values: Mapping[str, Any] = model.values(seed)
+    log.append("model", trial.arm, **values)
     log.append("trial.end", trial.arm, valid=True, recovered=True, reason="")
     log.trial = None
