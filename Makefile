@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test parsers matrix test-lab soak nightly gloo check audit bench clean
+.PHONY: help setup messages experiment test parsers matrix test-lab soak nightly gloo check audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -30,8 +30,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "the testbed needs Python 3.11 to 3.13; say which with: make setup PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,postgres,strangers]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,postgres,propius,strangers]'
 	@touch $@
+
+messages: setup ## make the messages of gRPC from their .proto files
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. testbed/propius/*.proto
 
 experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)

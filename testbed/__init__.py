@@ -15,6 +15,7 @@ record       event log, run directory, undo journal, locks
 bench        the lab, opened: instruments, hosts, circuits, power, attenuation
 jobs, faults, control    what runs, what we break, what reacts
 opus         the control protocol of the authors of Opus on real lines, both sides
+propius      services for jobs that share clients: stores, managers, scheduler, over gRPC
 run          planning, the live run, recovery after a crash, the fibre check
 twin         the lab, simulated on one Linux machine
 report       terminal, HTML, JUnit

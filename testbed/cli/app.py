@@ -45,6 +45,7 @@ COMMANDS = {
         "Print a job's stages on rails, and what slow circuits would cost.", ("profiling",)
     ),
     "opus": CommandEntry("Answer shims of Opus as its controller does, emulated.", ("opus",)),
+    "propius": CommandEntry("Serve a part of Propius: jobs that share clients.", ("propius",)),
     "list": CommandEntry("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
     "export": CommandEntry("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
     "validate": CommandEntry("Check files; name file:line:column of each mistake.", ("files",)),

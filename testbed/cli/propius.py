@@ -1,0 +1,54 @@
+"""The command `propius`: serve one part of a control plane of jobs that share clients."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+
+from testbed.cli.app import app, seconds_of
+from testbed.errors import UsageError
+
+
+@app.command(epilog="Example: testbed propius job-manager --store records.db --for 1s")
+def propius(
+    role: Annotated[
+        str,
+        typer.Argument(metavar="ROLE", help="job-manager, client-manager, scheduler or balancer."),
+    ],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where it is called; port 0 is any.")
+    ] = "127.0.0.1:0",
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="The records that all share: a file, or redis://….")
+    ] = "",
+    policy: Annotated[
+        str, typer.Option(help="Of a scheduler: how it decides who is offered what.")
+    ] = "fifo",
+    managers: Annotated[
+        str, typer.Option(metavar="HOST:PORT,…", help="Of a balancer: the client managers.")
+    ] = "",
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="End after so long.", show_default=False)
+    ] = "",
+) -> None:
+    """Serve a part of Propius (arXiv 2510.19617): many jobs that share many clients.
+
+    Services speak gRPC, with health checks and reflection, and without encryption: use a network
+    that you trust.
+    """
+    try:
+        from testbed.propius.serve import ROLES, serving
+    except ImportError as error:
+        raise UsageError(
+            f"the services of Propius need a library that is not installed: {error}",
+            hint="pip install 'optical-testbed[propius]'",
+        ) from error
+    if role not in ROLES:
+        raise UsageError(f"{role!r} is no role", hint=f"there are {', '.join(ROLES)}")
+    end = seconds_of("--for", for_) if for_ else None
+    names = [name for name in managers.split(",") if name]
+    with serving(role, listen, store, policy, names) as where:
+        print(f"the {role} is called at {where}; Ctrl-C ends it", flush=True)
+        threading.Event().wait(end)

@@ -1,0 +1,135 @@
+"""Servers and clients of gRPC made from descriptors, with health checks and reflection.
+
+The only module that imports grpc, so that nothing but messages is generated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from testbed.errors import LabError
+
+_MOST_BYTES = 512 * 2**20
+"""The largest message: a model of 128 million float32 values."""
+_OPTIONS = [
+    ("grpc.max_receive_message_length", _MOST_BYTES),
+    ("grpc.max_send_message_length", _MOST_BYTES),
+    ("grpc.so_reuseport", 0),
+]
+ANSWER_S = 10.0
+"""Seconds that an answer may take."""
+_LINGER_S = 2.0
+
+
+class Server:
+    """Services on one port, answered by threads."""
+
+    def __init__(
+        self, address: str, services: Iterable[tuple[ServiceDescriptor, object]], threads: int = 16
+    ) -> None:
+        """Serve at `HOST:PORT`, where port 0 is any; raise LabError if it is not free."""
+        self._server = grpc.server(ThreadPoolExecutor(threads), options=_OPTIONS)
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = [health.SERVICE_NAME, reflection.SERVICE_NAME]
+        for service, implementation in services:
+            self._server.add_generic_rpc_handlers((_handler(service, implementation),))
+            self._health.set(service.full_name, health_pb2.HealthCheckResponse.SERVING)
+            names.append(service.full_name)
+        reflection.enable_server_reflection(names, self._server)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise LabError(
+                f"listening at {address} failed: {error}", hint="is another one running?"
+            ) from error
+        self.address = f"{address.rpartition(':')[0]}:{port}"
+        self._server.start()
+
+    def close(self) -> None:
+        """Answer what was asked, within 2 s, and end."""
+        self._health.enter_graceful_shutdown()
+        self._server.stop(_LINGER_S).wait()
+
+
+class Caller:
+    """Calls the methods of one service at one address."""
+
+    def __init__(
+        self, address: str, service: ServiceDescriptor, answer_s: float = ANSWER_S
+    ) -> None:
+        self.address = address
+        self._answer_s = answer_s
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._calls: Mapping[str, Callable[..., Any]] = {
+            method.name: self._channel.unary_unary(
+                f"/{service.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            for method in service.methods
+        }
+
+    def __call__(self, method: str, request: Any) -> Any:
+        """Return the answer to a request.
+
+        Raise Unreachable if nothing was done for no connection was made, LabError if it may have
+        been.
+        """
+        try:
+            return self._calls[method](request, timeout=self._answer_s)
+        except grpc.RpcError as error:
+            code, details = error.code(), error.details()
+            kind = Unreachable if code is grpc.StatusCode.UNAVAILABLE else LabError
+            raise kind(
+                f"{method} at {self.address} failed: {code.name.lower()}, {details}",
+                hint="is it up? Asking again is safe",
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(ValueError):
+            self._channel.close()
+
+
+class Unreachable(LabError):
+    """A service cannot be connected to, or the connection to it broke."""
+
+
+def _handler(service: ServiceDescriptor, implementation: object) -> Any:
+    return grpc.method_handlers_generic_handler(
+        service.full_name,
+        {method.name: _method(method, implementation) for method in service.methods},
+    )
+
+
+def _method(method: MethodDescriptor, implementation: object) -> Any:
+    act = getattr(implementation, _snake(method.name))
+
+    def answer(request: Any, context: Any) -> Any:
+        try:
+            return act(request)
+        except Unreachable as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        except LabError as error:
+            context.abort(grpc.StatusCode.INTERNAL, str(error))
+
+    return grpc.unary_unary_rpc_method_handler(
+        answer,
+        request_deserializer=GetMessageClass(method.input_type).FromString,
+        response_serializer=GetMessageClass(method.output_type).SerializeToString,
+    )
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
