@@ -15,7 +15,9 @@ from testbed.errors import UsageError
 def propius(
     role: Annotated[
         str,
-        typer.Argument(metavar="ROLE", help="job-manager, client-manager, scheduler or balancer."),
+        typer.Argument(
+            metavar="ROLE", help="job-manager, client-manager, scheduler, balancer, root or leaf."
+        ),
     ],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where it is called; port 0 is any.")
@@ -28,6 +30,9 @@ def propius(
     ] = "fifo",
     managers: Annotated[
         str, typer.Option(metavar="HOST:PORT,…", help="Of a balancer: the client managers.")
+    ] = "",
+    root: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Of a leaf: where its root is called.")
     ] = "",
     for_: Annotated[
         str, typer.Option("--for", metavar="TIME", help="End after so long.", show_default=False)
@@ -49,6 +54,6 @@ def propius(
         raise UsageError(f"{role!r} is no role", hint=f"there are {', '.join(ROLES)}")
     end = seconds_of("--for", for_) if for_ else None
     names = [name for name in managers.split(",") if name]
-    with serving(role, listen, store, policy, names) as where:
+    with serving(role, listen, store, policy, names, root) as where:
         print(f"the {role} is called at {where}; Ctrl-C ends it", flush=True)
         threading.Event().wait(end)

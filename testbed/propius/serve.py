@@ -1,9 +1,9 @@
-"""Start one of the services of the control plane."""
+"""Start one of the services of the control plane or of the data plane."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Event, Thread
 
 from testbed.errors import UsageError
@@ -14,42 +14,53 @@ from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.job_manager import JobManager
 from testbed.propius.rpc import Server
 from testbed.propius.scheduler import Scheduler
-from testbed.propius.store import open_store
+from testbed.propius.serve_data import serving_leaf, serving_root
+from testbed.propius.store import Store, open_store
 
-ROLES = ("job-manager", "client-manager", "scheduler", "balancer")
+ROLES = ("job-manager", "client-manager", "scheduler", "balancer", "root", "leaf")
 
 
 @contextmanager
 def serving(
-    role: str, address: str, store: str = "", policy: str = "fifo", managers: Sequence[str] = ()
+    role: str,
+    address: str,
+    store: str = "",
+    policy: str = "fifo",
+    managers: Sequence[str] = (),
+    root: str = "",
 ) -> Iterator[str]:
     """Serve a role at `HOST:PORT` until the context ends; yield the address with its port.
 
-    A balancer needs the addresses of `managers`, all others the URL of a store.
+    A balancer needs the addresses of `managers`, a leaf that of its root; a root needs nothing, and
+    all others need the URL of a store.
     """
-    if role == "balancer":
-        if not managers:
-            raise UsageError("a balancer needs client managers", hint="name them by --managers")
-        balancer = Balancer(managers)
-        with _server(address, "ClientManager", balancer) as where:
-            yield where
-        balancer.close()
-        return
-    if not store:
-        raise UsageError(f"a {role} needs a store", hint="name it by --store")
-    records = open_store(store)
-    try:
-        if role == "job-manager":
-            with _server(address, "JobManager", JobManager(records)) as where:
-                yield where
-        elif role == "client-manager":
-            with _server(address, "ClientManager", ClientManager(records)) as where:
-                yield where
+    with ExitStack() as stack:
+        if role == "root":
+            yield stack.enter_context(serving_root(address))
+        elif role == "leaf":
+            if not root:
+                raise UsageError("a leaf needs its root", hint="name it by --root")
+            yield stack.enter_context(serving_leaf(address, root))
+        elif role == "balancer":
+            if not managers:
+                raise UsageError("a balancer needs client managers", hint="name them by --managers")
+            balancer = Balancer(managers)
+            stack.callback(balancer.close)
+            yield stack.enter_context(_server(address, "ClientManager", balancer))
         else:
-            with _scheduling(Scheduler(records, policy), address) as where:
-                yield where
-    finally:
-        records.close()
+            if not store:
+                raise UsageError(f"a {role} needs a store", hint="name it by --store")
+            records = open_store(store)
+            stack.callback(records.close)
+            yield stack.enter_context(_on_records(role, address, records, policy))
+
+
+def _on_records(role: str, address: str, store: Store, policy: str) -> AbstractContextManager[str]:
+    if role == "job-manager":
+        return _server(address, "JobManager", JobManager(store))
+    if role == "client-manager":
+        return _server(address, "ClientManager", ClientManager(store))
+    return _scheduling(Scheduler(store, policy), address)
 
 
 @contextmanager

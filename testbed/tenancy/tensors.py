@@ -121,15 +121,38 @@ def _values(data: bytes, offset: int, model: Model) -> Values:
     return values
 
 
-def _difference(data: bytes, model: Model) -> Refusal:
-    """Return what is wrong with a header that is not the model's."""
+def model_of(data: bytes) -> Model:
+    """Return the model that the header of parameters describes; raise Refused if it is malformed.
+
+    Whether the values are there is not looked at.
+    """
+    rows = _rows(data)
+    if not rows or any(dtype not in DTYPES for _, dtype, _ in rows):
+        raise Refused(Refusal.MALFORMED)
+    model = tuple(TensorSpec(name, dtype, shape) for name, dtype, shape in rows)
+    if not data.startswith(header(model)):
+        raise Refused(Refusal.MALFORMED)
+    return model
+
+
+def _rows(data: bytes) -> list[tuple[str, str, tuple[int, ...]]] | None:
+    """Return name, dtype and shape of each tensor of a header; None if it is malformed."""
     length = int.from_bytes(data[4:8], "little")
     if data[:4] != MAGIC or len(data) < 8 + length:
-        return Refusal.MALFORMED
+        return None
     try:
         rows = json.loads(data[8 : 8 + length])
         told = [(str(name), str(dtype), tuple(shape)) for name, dtype, shape in rows]
     except (ValueError, TypeError, RecursionError):
+        return None
+    sizes = [size for _, _, shape in told for size in shape]
+    return told if all(type(size) is int and size >= 0 for size in sizes) else None
+
+
+def _difference(data: bytes, model: Model) -> Refusal:
+    """Return what is wrong with a header that is not the model's."""
+    told = _rows(data)
+    if told is None:
         return Refusal.MALFORMED
     if [row[0] for row in told] != [tensor.name for tensor in model]:
         return Refusal.WRONG_TENSORS

@@ -16,7 +16,8 @@ def test_a_role_is_served_and_says_where(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["leaf"], "'leaf' is no role"),
+        (["trunk"], "'trunk' is no role"),
+        (["leaf"], "a leaf needs its root"),
         (["job-manager"], "a job-manager needs a store"),
         (["balancer"], "a balancer needs client managers"),
         (["scheduler", "--store", "STORE", "--policy", "static-partition"], "without a scheduler"),

@@ -1,0 +1,225 @@
+"""Root and leaf over gRPC: sums, caches, refusals by code, leaves that die."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from testbed.errors import LabError
+from testbed.propius import data_pb2 as messages
+from testbed.propius.leaf_server import LeafServer
+from testbed.propius.root_server import RootServer
+from testbed.propius.rpc import Caller
+from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
+from testbed.tenancy.aggregation import Code
+from testbed.tenancy.tensors import TensorSpec, encode, header, size
+
+MODEL = (TensorSpec("w", "float32", (20, 10)), TensorSpec("b", "float32", (10,)))
+OTHER = (TensorSpec("w", "float32", (20, 9)), TensorSpec("b", "float32", (10,)))
+ANY = "127.0.0.1:0"
+
+
+def update(value, model=MODEL):
+    return encode([np.full(tensor.shape, value, np.float32) for tensor in model], model)
+
+
+class Tree:
+    """A root and leaves on ports of this machine, which send what they have on request."""
+
+    def __init__(self, stack: ExitStack, leaves: int) -> None:
+        self._stack = stack
+        self.at = stack.enter_context(serving_root(ANY, flush_after=0.0))
+        self.root = self._caller(self.at, ROOT)
+        self.ends = [ExitStack() for _ in range(leaves)]
+        self.leaves = [self._caller(self.at, LEAF)] if not leaves else []
+        for end in self.ends:
+            stack.callback(end.close)
+            where = end.enter_context(serving_leaf(ANY, self.at, flush_after=0.0))
+            self.leaves.append(self._caller(where, LEAF))
+
+    def _caller(self, address, service):
+        caller = Caller(address, service)
+        self._stack.callback(caller.close)
+        return caller
+
+    def put(self, round, demand, value=0.0, job="j"):
+        parameters = messages.Parameters(job=job, round=round, demand=demand, data=update(value))
+        return self.root("Put", parameters).code
+
+    def push(self, leaf, client, round, value=1.0, weight=1, data=None):
+        return self.leaves[leaf](
+            "Push",
+            messages.Update(
+                job="j",
+                round=round,
+                client=client,
+                weight=weight,
+                data=update(value) if data is None else data,
+            ),
+        )
+
+    def result(self, round):
+        while True:
+            found = self.root("Result", messages.Round(job="j", round=round))
+            if found.code != Code.PENDING:
+                return found, np.frombuffer(found.values, "<f8")
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    with ExitStack() as stack:
+        yield Tree(stack, 2)
+
+
+def test_the_root_has_the_weighted_sum_of_what_clients_pushed_at_leaves(tree):
+    assert tree.put(1, 4, 0.5) == Code.OK
+    for number in range(4):
+        leaf = tree.leaves[number % 2]
+        found = leaf("Get", messages.Round(job="j", round=1))
+        assert (found.code, found.data) == (Code.OK, update(0.5))
+        assert tree.push(number % 2, f"c{number}", 1, float(number), 10 + number).code == Code.OK
+    found, values = tree.result(1)
+    assert sorted(found.clients) == ["c0", "c1", "c2", "c3"]
+    assert found.weight == 46
+    assert (values == sum(number * (10 + number) for number in range(4))).all()
+
+
+def test_a_root_without_leaves_takes_clients_itself():
+    with ExitStack() as stack:
+        tree = Tree(stack, 0)
+        tree.put(1, 2)
+        for number in range(2):
+            assert tree.push(0, f"c{number}", 1).code == Code.OK
+        assert (tree.result(1)[1] == 2.0).all()
+
+
+def refusals():
+    nan = np.full((20, 10), np.nan, np.float32)
+    small = (MODEL[1],)
+    half = tuple(TensorSpec(one.name, "float16", one.shape) for one in MODEL)
+    return [
+        (encode([nan, np.zeros(10, np.float32)], MODEL), "not finite"),
+        (update(1.0) + b"\0", "too large"),
+        (update(1.0, OTHER), "wrong shape"),
+        (update(1.0, small), "wrong tensors"),
+        (encode([np.zeros(one.shape) for one in half], half), "wrong dtype"),
+        (update(1.0)[:-1], "malformed"),
+        (b"\x80\x04N.", "malformed"),  # a pickle
+    ]
+
+
+def test_poisoned_updates_are_refused_by_code_and_counted_and_the_round_ends_right(tree):
+    tree.put(1, 2)
+    for number, (data, reason) in enumerate(refusals()):
+        answer = tree.push(0, f"bad {number}", 1, data=data)
+        assert (answer.code, answer.reason) == (Code.REFUSED, reason)
+    assert tree.push(0, "heavy", 1, weight=0).reason == "bad weight"
+    assert tree.push(0, "stale", 0).code == Code.STALE
+    assert tree.push(0, "early", 2).code == Code.MISS
+    for _ in range(2):  # the second is a repetition, which is answered alike and counted once
+        assert tree.push(0, "good", 1, 3.0).code == Code.OK
+    assert tree.push(1, "other", 1, 4.0).code == Code.OK
+    found, values = tree.result(1)
+    assert (sorted(found.clients), values[0]) == (["good", "other"], 7.0)
+    counts = tree.leaves[0]("Count", messages.Empty()).answers
+    assert counts["refused: malformed"] == 2
+    assert counts["refused: not finite"] == 1
+    assert (counts["stale"], counts["miss"], counts["ok"]) == (1, 1, 2)
+
+
+def test_a_leaf_asks_the_root_once_for_a_round_however_many_clients_come(tree):
+    tree.put(1, 9)
+    for number in range(40):
+        tree.leaves[number % 2]("Get", messages.Round(job="j", round=1))
+    assert tree.root("Count", messages.Empty()).sent == 2 * size(MODEL)
+
+
+def test_a_round_whose_leaf_died_is_ended_by_its_job_with_what_there_is(tree):
+    tree.put(1, 3)
+    assert tree.push(0, "kept", 1, 5.0).code == Code.OK
+    while not tree.root("Count", messages.Empty()).answers["ok"] >= 3:  # put, get, add
+        pass
+    tree.ends[1].close()
+    with pytest.raises(LabError, match=r"Push at .* failed: unavailable"):
+        tree.push(1, "lost", 1, 7.0)
+    pending = tree.root("Result", messages.Round(job="j", round=1))
+    assert pending.code == Code.PENDING
+    assert tree.root("Close", messages.Round(job="j", round=1)).code == Code.OK
+    found, values = tree.result(1)
+    assert (list(found.clients), values[0]) == (["kept"], 5.0)
+    assert tree.put(2, 1) == Code.OK
+    assert tree.push(0, "kept", 2, 6.0).code == Code.OK
+    assert tree.result(2)[1][0] == 6.0
+
+
+def test_a_job_cannot_change_its_model_and_begins_no_round_twice(tree):
+    assert tree.put(2, 1) == Code.OK
+    assert tree.put(2, 1) == Code.OK
+    assert tree.put(1, 1) == Code.STALE
+    other = messages.Parameters(job="j", round=3, demand=1, data=update(0.0, OTHER))
+    assert tree.root("Put", other).code == Code.REFUSED
+    assert tree.root("Get", messages.Round(job="nobody", round=1)).code == Code.MISS
+
+
+class Lossy:
+    """Calls of a root, of which some are lost on the way there and some on the way back."""
+
+    def __init__(self, root: RootServer, rng: random.Random) -> None:
+        self._acts = {"Get": root.get, "Add": root.add}
+        self._rng = rng
+
+    def __call__(self, method, request):
+        lost = self._rng.random()
+        if method == "Add" and lost < 0.3:
+            raise LabError("lost on the way there")
+        found = self._acts[method](request)
+        if method == "Add" and lost > 0.7:
+            raise LabError("lost on the way back")
+        return found
+
+
+def compare_sums(seed):
+    """Push in a random order through leaves with lossy lines, and compare with the direct sum."""
+    rng, now = random.Random(seed), [0.0]
+    root = RootServer(lambda: now[0])
+    leaves = [LeafServer(f"leaf {n}", Lossy(root, rng), 1.0, lambda: now[0]) for n in range(3)]
+    root.put(messages.Parameters(job="j", round=1, demand=12, data=update(0.0)))
+    pushes = [(f"c{number}", rng.randrange(3), rng.randint(1, 9)) for number in range(12)]
+    again = pushes + rng.sample(pushes, 4)
+    rng.shuffle(again)
+    for client, leaf, value in again:
+        now[0] += rng.random()
+        asked = messages.Update(
+            job="j", round=1, client=client, weight=value, data=update(float(value))
+        )
+        assert leaves[leaf].push(asked).code == Code.OK
+        leaves[rng.randrange(3)].send()
+    now[0] += 2.0
+    for _ in range(200):
+        for leaf in leaves:
+            leaf.send()
+    found = root.result(messages.Round(job="j", round=1))
+    assert len(found.clients) == 12
+    wanted = sum(value * value for _, _, value in pushes)
+    assert (np.frombuffer(found.values, "<f8") == wanted).all()
+
+
+def test_the_sum_at_the_root_is_the_direct_sum_though_messages_are_lost_and_repeated():
+    for seed in range(20):
+        compare_sums(seed)
+
+
+@pytest.mark.soak
+def test_the_sum_at_the_root_is_the_direct_sum_in_3000_orders():
+    for seed in range(3_000):
+        compare_sums(seed)
+
+
+def test_parameters_that_are_no_tensors_begin_no_round(tree):
+    for data in (b"", b"TSR1", header(MODEL), update(1.0)[:20], b"TSR1\x02\0\0\0[]"):
+        asked = messages.Parameters(job="j", round=1, demand=1, data=data)
+        assert tree.root("Put", asked).code == Code.REFUSED
