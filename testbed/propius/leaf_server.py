@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock
-from typing import Any, Protocol
 
 from testbed.errors import LabError
 from testbed.propius import data_pb2 as messages
+from testbed.propius.calls import Calls
 from testbed.propius.counting import Tally, answer_of, code
 from testbed.tenancy import leaf as rules
 from testbed.tenancy.aggregation import MISS, Answer, Code, Flush
@@ -19,13 +19,6 @@ from testbed.tenancy.tensors import model_of
 
 LOOK_EVERY = 0.1
 """Seconds from one look for sums to send to the next."""
-
-
-class Calls(Protocol):
-    """What carries a message to the root, as `Caller` does."""
-
-    def __call__(self, method: str, request: Any) -> Any:
-        """Return the answer."""
 
 
 class LeafServer:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Protocol
 
 from testbed.propius import control_pb2 as messages
+from testbed.propius.calls import Calls
 from testbed.tenancy.attributes import constraints
 from testbed.tenancy.jobs import Offer
 from testbed.tenancy.replies import Reply
-
-
-class Calls(Protocol):
-    """What carries a message to the client managers, as `Caller` does."""
-
-    def __call__(self, method: str, request: Any) -> Any:
-        """Return the answer."""
 
 
 class Participant:

@@ -1,0 +1,129 @@
+"""What is silent, killed or emptied leaves no demand stuck: jobs, clients, the store."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from testbed.errors import LabError
+from testbed.propius import control_pb2 as messages
+from testbed.propius.client_manager import ClientManager
+from testbed.propius.job_manager import JobManager
+from testbed.propius.participant import Participant
+from testbed.propius.scheduler import Scheduler
+from testbed.propius.store import open_store
+from testbed.tenancy.clients import CLIENT_LIFE
+from testbed.tenancy.jobs import JOB_LIFE, SILENCE
+from testbed.tenancy.replies import Reply
+from tests.unit.propius.conftest import redis_server
+
+
+class Plane:
+    """The services on one store, called without a network, at a time that tests set."""
+
+    def __init__(self, store):
+        self.now = 1_000.0
+        self.store = store
+        self.jobs = JobManager(store, lambda: self.now)
+        self.clients = ClientManager(store, lambda: self.now)
+        self.scheduler = Scheduler(store, "fifo", lambda: self.now)
+
+    def register(self, job, demand):
+        asked = messages.Registration(job=job, rounds=3, demand=demand)
+        reply = self.jobs.register(asked).reply
+        self.jobs.request(messages.RoundRequest(job=job, round=1, demand=demand))
+        self.scheduler.schedule()
+        return reply
+
+    def client(self, name):
+        acts = {
+            "CheckIn": self.clients.check_in,
+            "Accept": self.clients.accept,
+            "Release": self.clients.release,
+        }
+        return Participant(lambda method, asked: acts[method](asked), name, {}, {}, 1.0)
+
+    def phase(self, job):
+        return {each.id: each.phase for each in self.store.jobs()}.get(job)
+
+
+def test_a_silent_job_is_pruned_and_its_clients_are_free_for_others(store):
+    plane = Plane(store)
+    plane.register("silent", 2)
+    client = plane.client("c")
+    offer = client.seek()
+    assert offer.job == "silent"
+    plane.now += SILENCE / 2
+    plane.register("alive", 1)
+    plane.now += SILENCE / 2
+    plane.jobs.hear(messages.JobName(job="alive"))
+    plane.scheduler.schedule()
+    assert (plane.phase("silent"), plane.phase("alive")) == ("pruned", "open")
+    client.release(offer)
+    plane.scheduler.schedule()
+    assert client.seek().job == "alive"
+    assert plane.jobs.request(messages.RoundRequest(job="silent", round=2, demand=1)).reply == (
+        Reply.NOT_OPEN
+    )
+    plane.now += JOB_LIFE
+    plane.scheduler.schedule()
+    assert plane.store.jobs() == []
+
+
+def test_a_client_that_vanishes_is_forgotten_and_its_round_goes_on(store):
+    plane = Plane(store)
+    plane.register("a", 2)
+    assert plane.client("gone").seek().job == "a"
+    plane.now += CLIENT_LIFE
+    plane.scheduler.schedule()
+    assert plane.store.clients() == []
+    assert plane.client("other").seek().job == "a"
+    assert plane.phase("a") == "executing"
+    assert plane.jobs.end_request(messages.JobRound(job="a", round=1)).reply == Reply.OK
+
+
+@contextmanager
+def redis_at(path, *more):
+    """Run a server of Redis at a socket until the context ends, which kills it."""
+    line = [redis_server(), "--port", "0", "--unixsocket", str(path), "--dir", str(path.parent)]
+    process = subprocess.Popen([*line, "--save", "", *more], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(500):
+            if path.exists():
+                break
+            time.sleep(0.01)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(redis_server() is None, reason="no redis-server on this machine")
+@pytest.mark.parametrize("keeps", [True, False], ids=["with its file", "without"])
+def test_after_a_restart_of_redis_jobs_go_on_or_are_told_that_they_are_unknown(tmp_path, keeps):
+    file = ("--appendonly", "yes", "--appendfsync", "always") if keeps else ()
+    path = tmp_path / "redis.sock"
+    with ExitStack() as stack:
+        with redis_at(path, *file):
+            plane = Plane(open_store(f"unix://{path}"))
+            stack.callback(plane.store.close)
+            plane.register("a", 2)
+            first = plane.client("one").seek()
+        with pytest.raises(LabError, match="did not do what it was asked for"):
+            plane.client("two").seek()
+        with redis_at(path, *file):
+            asked = messages.JobName(job="a")
+            if keeps:
+                assert list(plane.jobs.hear(asked).members) == ["one"]
+                assert plane.client("one").seek() == first
+                assert plane.client("two").seek() == first
+            else:
+                assert plane.jobs.hear(asked).reply == Reply.UNKNOWN
+                assert plane.client("one").seek() is None
+                assert plane.register("a", 1) == Reply.OK
+                assert plane.client("two").seek().job == "a"
+            assert plane.phase("a") == "executing"
