@@ -63,6 +63,7 @@ NOT_ON_A_RACK = {
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
+    "propius-data-plane": "packet-rack",
     "stragglar": "packet-rack",
     "stragglar-training": "slow-packet-rack",
 }
