@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -161,8 +163,17 @@ def bind_concurrently(url, store, pool, workers, demand, clients):
     return answers
 
 
+@contextmanager
+def switching_often():
+    """Have threads interrupt each other as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
 def test_threads_that_accept_at_once_exceed_no_demand_and_bind_no_client_twice(store_url, store):
-    with ThreadPoolExecutor(8) as pool:
+    with switching_often(), ThreadPoolExecutor(8) as pool:
         answers = bind_concurrently(store_url, store, pool, workers=8, demand=15, clients=64)
     assert answers[Reply.OK] == 45
     assert answers[Reply.OVER_ASSIGN] > 0
