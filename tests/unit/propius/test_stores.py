@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from threading import Thread
 
 import pytest
 
@@ -186,6 +187,26 @@ def test_processes_that_accept_at_once_exceed_no_demand_and_bind_no_client_twice
     total = answers.total()
     print(f"{store_url}: {total} acceptances, {answers}")
     assert answers[Reply.OK] == 2_400
+
+
+def test_a_binding_beside_a_change_of_the_job_is_not_lost(store_url, store):
+    register(store, "a", {})
+    request(store, "a", 1, 1)
+    check_in(store, "c")
+    other, calls = open_store(store_url), []
+
+    def heard(job):
+        calls.append(Thread(target=other.bind, args=("a", "c", 1, 1.0)))
+        if len(calls) == 1:
+            calls[0].start()
+            calls[0].join(0.2)  # the embedded store has it wait, Redis has this act called again
+        return jobs.hear(job, 5.0)
+
+    store.change_job("a", heard)
+    calls[0].join()
+    (job,) = store.jobs()
+    assert (job.members, job.heard, job.phase) == ({"c"}, 5.0, "executing")
+    other.close()
 
 
 def test_records_outlive_the_connection_to_a_store(store_url, store):
