@@ -107,6 +107,9 @@ class LeafServer:
         """Ask the root for a round, and keep what it says."""
         found = self._root("Get", asked)
         if found.code != Code.OK:
+            with self._lock:
+                if asked.job not in self._leaves:  # names that nobody knows take no memory
+                    self._fetching.pop(asked.job, None)
             return answer_of(found.code), None
         with self._lock:
             leaf = self._leaves.get(asked.job, Leaf(self._name, model_of(found.data)))

@@ -24,7 +24,7 @@ from testbed.tenancy.replies import Reply
 from tests.unit.propius.conftest import redis_server
 from tests.unit.propius.test_faults import redis_at
 
-EACH = 2_000
+EACH = 1_000
 """Clients of a manager."""
 
 
