@@ -16,6 +16,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -124,5 +125,15 @@ def _svg(figure: Figure, salt: str, *, transparent: bool) -> str:
     """Return what matplotlib writes; `salt` keeps the ids of one figure apart from another's."""
     drawn = io.StringIO()
     with mpl.rc_context(_STYLE | {"svg.hashsalt": salt}):
+        _lay_out(figure)
         figure.savefig(drawn, format="svg", transparent=transparent)
     return re.sub(r"<metadata>.*?</metadata>", "", drawn.getvalue(), flags=re.DOTALL)
+
+
+def _lay_out(figure: Figure) -> None:
+    """Fix the places of all that is in a figure; `savefig` alone would draw it twice for that."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        FigureCanvasSVG(figure)
+        engine.execute(figure)
+        figure.set_layout_engine(None)
