@@ -40,7 +40,7 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
 
 test: setup ## run the tests, without the full counts
-	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --dist worksteal --ignore tests/e2e --ignore tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY)' --numprocesses 3 --dist worksteal --ignore tests/e2e --ignore tests/docs $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 	  tests/docs tests/e2e $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
@@ -59,6 +59,7 @@ test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of th
 
 soak: setup ## run the full counts that the tests only sample
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+	$(BIN)/pytest -m '$(DAILY) and hypothesis' --hypothesis-profile full --timeout 3600 $(ARGS)
 
 nightly: setup ## run every experiment on every twin that it fits, in 30 minutes
 	$(BIN)/testbed nightly $(ARGS)

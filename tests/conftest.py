@@ -9,9 +9,13 @@ from hypothesis import settings
 
 from testbed import commands
 
-settings.register_profile("without seconds", deadline=None)
-settings.load_profile("without seconds")
-"""How long a test may take depends on what else the machine does: `--timeout` alone limits it."""
+settings.register_profile("sample", deadline=None, max_examples=25)
+settings.register_profile("full", deadline=None, max_examples=300)
+settings.load_profile("sample")
+"""How many examples a property is tested with, every day and in `make soak`.
+
+How long one takes depends on what else the machine does: `--timeout` alone limits it.
+"""
 
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     # nohup and jobs in the background ignore some, and so would all that tests start.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.analysis.clocks import Clocks
@@ -35,7 +35,6 @@ def clocks(draw):
     return Clocks(events)
 
 
-@settings(max_examples=60)
 @given(clocks(), st.lists(st.tuples(stamps, stamps), min_size=1, max_size=60), st.data())
 def test_many_stamps_are_moved_as_each_of_them_to_the_last_bit(found, pairs, data):
     host = data.draw(st.sampled_from(HOSTS))
@@ -151,7 +150,6 @@ def reports(draw):
 KINDS = ["step", "step", "step", "sample"]
 
 
-@settings(max_examples=100)
 @given(reports(), clocks(), st.integers(1, RANKS))
 def test_steps_of_columns_are_those_of_the_definition_to_the_last_bit(reported, found, ranks):
     alike = {}
@@ -166,7 +164,6 @@ def test_steps_of_columns_are_those_of_the_definition_to_the_last_bit(reported, 
     )
 
 
-@settings(max_examples=60)
 @given(reports(), clocks(), st.dictionaries(st.integers(1, 2), st.integers(1, RANKS)))
 def test_a_generation_has_as_many_ranks_as_were_ordered_to_form_it(reported, found, later):
     events = [event for event in reported if event.kind == "step"]

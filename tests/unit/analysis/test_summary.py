@@ -327,7 +327,7 @@ def test_the_same_record_gives_the_same_summary(faults):
 
 
 @given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_record_cut_at_any_byte_still_gives_a_summary(faults, tmp_path, data):
     whole = RECORDED.read_bytes()
     cut = data.draw(st.integers(0, len(whole) - 2))

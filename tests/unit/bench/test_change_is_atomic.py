@@ -16,7 +16,6 @@ from testbed.errors import BusyError, InstrumentError, TestbedError, UnsafeError
 from tests.contract.virtual_time import VirtualTime
 from tests.unit.bench.switches_in_memory import EGRESS, INGRESS, Box
 
-EVERY_DAY = 120
 SOAK = 10_000
 
 OF_THE_BOX = ("stuck", "partial", "misrouted", "failed", "slow", "vanish")
@@ -275,7 +274,7 @@ def _has_a_reason(error, scenes):
 several = st.lists(stories(), min_size=1, max_size=2)
 
 
-@settings(max_examples=EVERY_DAY, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(several)
 def test_a_change_is_complete_or_rolled_back_or_reported_unsafe(told):
     event(play(told))

@@ -99,7 +99,6 @@ def play(lab, acts):
     assert box.destroyed == []
 
 
-@settings(max_examples=150, deadline=None)
 @given(labs(), acts)
 def test_no_receiver_is_destroyed_by_a_permitted_change(lab, acts):
     play(lab, acts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.collectives.broadcasts import chain
@@ -18,7 +18,6 @@ EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])
 
 
 @given(EVEN, st.sampled_from(ALGORITHMS), st.integers(0, 60), st.integers(0, 15), st.randoms())
-@settings(max_examples=80)
 def test_integer_sums_and_maxima_are_exact_for_every_all_reduce(
     ranks, algorithm, size, straggler, random
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
@@ -48,7 +48,6 @@ def carried_out(data: dict[str, Any], buffers: Any) -> Any:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 6, 8]), straggler=st.integers(0, 1), size=st.integers(0, 60))
-@settings(max_examples=25)
 def test_a_forwarded_schedule_gives_the_same_bits(
     algorithm: Algorithm, ranks: int, straggler: int, size: int
 ) -> None:
@@ -62,7 +61,6 @@ def test_a_forwarded_schedule_gives_the_same_bits(
 
 
 @given(st.data())
-@settings(max_examples=100)
 def test_any_schedule_on_a_ring_gives_the_same_result_when_forwarded(data: st.DataObject) -> None:
     """Also where what is added to is still to be sent, and ranks have more than enough to do."""
     ranks = data.draw(st.integers(3, 7))

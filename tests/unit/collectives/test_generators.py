@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.collectives.broadcasts import chain
@@ -35,7 +35,6 @@ def test_every_schedule_is_verified_for_any_number_of_ranks(
 
 
 @given(st.integers(2, 20), st.integers(1, 20))
-@settings(max_examples=40)
 def test_a_chain_takes_one_round_for_each_hop_and_each_further_chunk(
     ranks: int, chunks: int
 ) -> None:
@@ -94,7 +93,6 @@ def test_every_all_reduce_is_correct_for_many_ranks(algorithm: Algorithm, ranks:
 
 
 @given(st.integers(1, 16), st.data())
-@settings(max_examples=30)
 def test_any_rank_can_be_the_straggler(half: int, data: st.DataObject) -> None:
     straggler = data.draw(st.integers(0, 2 * half - 1))
     schedule = stragglar(2 * half, straggler)

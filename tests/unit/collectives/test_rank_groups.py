@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.collectives.groups import groups, groups_over, ranks_of
@@ -23,7 +23,6 @@ def test_groups_of_a_three_dimensional_mesh_equal_those_listed_by_hand():
     }
 
 
-@settings(max_examples=25)
 @given(meshes)
 def test_groups_of_ranks_equal_those_of_a_torch_device_mesh(mesh):
     """As `DeviceMesh._init_process_groups` has them, but in the order of their lowest ranks."""
@@ -34,7 +33,6 @@ def test_groups_of_ranks_equal_those_of_a_torch_device_mesh(mesh):
         assert list(found) == sorted(map(tuple, theirs.tolist()))
 
 
-@settings(max_examples=25)
 @given(meshes, st.data())
 def test_ranks_are_in_one_group_just_when_all_other_coordinates_agree(mesh, data):
     dimensions = data.draw(st.sets(st.sampled_from(list(mesh))))

@@ -1,7 +1,7 @@
 """Scopes of controllers, and recovery policies as controllers."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.control.controller import (
@@ -51,7 +51,6 @@ observations = st.one_of(
 )
 
 
-@settings(max_examples=25)
 @given(st.lists(observations, max_size=20))
 def test_a_policy_run_as_a_controller_gives_the_commands_of_the_policy(seen):
     policy = Splice(SpliceOptions())

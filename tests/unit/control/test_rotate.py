@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.control.controller import (
@@ -69,7 +69,6 @@ def slot_after(progress, holds):
     return next(slot for slot, end in enumerate(ends) if progress % ends[-1] < end)
 
 
-@settings(max_examples=25)
 @given(holds, st.integers(0, 5), st.data())
 def test_slots_in_steps_end_when_the_last_rank_has_finished_their_last_step(holds, began, data):
     fabric = Fabric(holds, "steps", job=replace(JOB, step=began))
@@ -84,7 +83,6 @@ def test_slots_in_steps_end_when_the_last_rank_has_finished_their_last_step(hold
     assert fabric.lit == CIRCUITS[slot_after(14, holds)]
 
 
-@settings(max_examples=25)
 @given(holds, st.integers(0, 100), st.lists(st.integers(0, 40), min_size=1, max_size=10))
 def test_slots_in_seconds_follow_the_clock_however_late_the_controller_wakes(holds, began, waits):
     fabric = Fabric(holds, "seconds", now=began)
@@ -144,7 +142,6 @@ def test_replacement_hosts_get_the_circuits_of_their_ranks():
     assert fabric.lit == circuits_of_links(MATCHINGS[0], spliced.ports)
 
 
-@settings(max_examples=25)
 @given(holds, st.integers(0, 20), st.integers(0, 20))
 def test_a_job_that_returns_to_an_earlier_step_gets_the_slot_of_that_step(holds, done, restored):
     fabric = Fabric(holds, "steps")

@@ -4,7 +4,7 @@ What must never happen is asserted in the world itself, at each command.
 """
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.control.protocol import Fence, GiveUp, Join, SetCircuits
@@ -83,7 +83,6 @@ def interrupted(order, fault, fail, when, hasty):
     when=st.integers(0, 12),
     hasty=st.booleans(),
 )
-@settings(max_examples=300)
 def test_a_recovery_succeeds_with_the_next_spare_whenever_a_spare_dies(order, fault, when, hasty):
     world = interrupted(order, fault, lambda world: world.cut_power("h4"), when, hasty)
     assert world.recovered or world.gave_up
@@ -98,7 +97,6 @@ def test_a_recovery_succeeds_with_the_next_spare_whenever_a_spare_dies(order, fa
     when=st.integers(0, 16),
     hasty=st.booleans(),
 )
-@settings(max_examples=300)
 def test_two_failures_are_recovered_from_with_two_spares_in_any_order_of_observations(
     order, fault, second, power, when, hasty
 ):

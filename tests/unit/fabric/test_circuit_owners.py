@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, HostPort
@@ -15,7 +15,6 @@ CIRCUITS = [Circuit.between(one, other) for one, other in combinations(PORTS, 2)
 some = st.frozensets(st.sampled_from(CIRCUITS), max_size=4)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from("xyz"), some, some), max_size=8))
 def test_a_change_is_made_exactly_when_it_affects_no_circuit_of_another_owner(changes):
     owned = {}

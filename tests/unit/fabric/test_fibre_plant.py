@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, SwitchPort, cross_connects
@@ -57,7 +57,6 @@ def joined(link, ports):
     return Circuit.between(ports[a][p], ports[b][q])
 
 
-@settings(max_examples=25)
 @given(cases())
 def test_the_ports_of_every_link_are_joined_and_no_switch_port_twice(case):
     links, ports, wiring = case
@@ -69,7 +68,6 @@ def test_the_ports_of_every_link_are_joined_and_no_switch_port_twice(case):
         assert len(used) == len(set(used))
 
 
-@settings(max_examples=25)
 @given(cases(), st.data())
 def test_links_over_missing_fibres_are_refused_and_counted_and_no_other(case, data):
     links, ports, wiring = case
@@ -112,7 +110,6 @@ def test_a_port_that_a_rank_does_not_have_is_named():
     assert "there is no rank 4 among the 4 ranks" in refused(links, wiring)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 6))
 def test_of_a_host_with_more_ports_the_middle_ones_are_left_out(sizes, count):
     ports = {f"h{n}": [f"p{port}" for port in range(size)] for n, size in enumerate(sizes)}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, SwitchPort, cross_connects
@@ -218,7 +218,6 @@ def test_a_fibre_search_that_cannot_continue_states_the_reason():
 # --- whatever happened
 
 
-@settings(max_examples=50)
 @given(st.data())
 def test_the_verdict_on_each_port_matches_its_simulated_fibres(data):
     """Three ports side by side are right; of the others, any two are swapped, any are dark."""
@@ -238,7 +237,6 @@ def test_the_verdict_on_each_port_matches_its_simulated_fibres(data):
     assert room.search() == expected
 
 
-@settings(max_examples=50)
 @given(st.data())
 def test_no_finding_is_false_for_any_mix_of_faulty_fibres(data):
     """Where one port is right, at least: between exchanged ones nobody can tell."""

@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Fibres, HostPort, Side, SwitchPort, can_join
@@ -31,7 +31,6 @@ def plants(draw):
     return hosts, wiring
 
 
-@settings(max_examples=100)
 @given(plants(), st.sampled_from([Ring(), Pairs(), Pairs(fibres=2), AllToAll()]))
 def test_hosts_are_interchangeable_where_every_two_can_be_joined_over_every_link(plant, topology):
     hosts, wiring = plant

@@ -97,7 +97,6 @@ def pairs_of(links):
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-@settings(max_examples=25)
 @given(data=st.data())
 def test_every_port_is_in_at_most_one_link_of_a_matching(name, data):
     topology, ranks, ports = data.draw(EVERY[name])
@@ -111,7 +110,6 @@ def test_every_port_is_in_at_most_one_link_of_a_matching(name, data):
         assert all(one < other and one[0] != other[0] for one, other in links)
 
 
-@settings(max_examples=25)
 @given(rings().filter(lambda case: case[1] > 1))
 def test_a_ring_joins_each_rank_with_the_next(case):
     topology, ranks, ports = case
@@ -122,7 +120,6 @@ def test_a_ring_joins_each_rank_with_the_next(case):
     assert pairs_of(links) == expected
 
 
-@settings(max_examples=25)
 @given(st.integers(1, 8), st.integers(2, 5))
 def test_a_ring_of_one_fibre_has_the_circuits_of_the_ring_of_hosts(ranks, per_host):
     hosts = [f"h{rank}" for rank in range(ranks)]
@@ -131,13 +128,11 @@ def test_a_ring_of_one_fibre_has_the_circuits_of_the_ring_of_hosts(ranks, per_ho
     assert circuits_of_links(links, rank_ports(hosts, ports)) == ring(hosts, ports)
 
 
-@settings(max_examples=25)
 @given(fibres)
 def test_two_ranks_with_ports_for_one_side_are_joined_once(each):
     assert Ring(each).matchings(2, each) == Pairs(fibres=each).matchings(2, each)
 
 
-@settings(max_examples=25)
 @given(tori())
 def test_torus_neighbours_differ_by_one_along_one_axis(case):
     topology, ranks, ports = case
@@ -153,7 +148,6 @@ def test_torus_neighbours_differ_by_one_along_one_axis(case):
     assert pairs_of(links) == expected
 
 
-@settings(max_examples=25)
 @given(rings())
 def test_a_torus_of_one_dimension_is_a_ring(case):
     topology, ranks, ports = case
@@ -162,7 +156,6 @@ def test_a_torus_of_one_dimension_is_a_ring(case):
     )
 
 
-@settings(max_examples=25)
 @given(all_to_alls())
 def test_all_to_all_joins_every_two_ranks_in_one_matching(case):
     topology, ranks, ports = case
@@ -179,7 +172,6 @@ def test_all_to_all_with_a_port_for_every_peer_has_one_matching():
     assert len(links) == 28
 
 
-@settings(max_examples=25)
 @given(all_to_alls(), st.integers(0, 7))
 def test_in_all_to_all_no_two_ranks_meet_twice_behind_one_port(case, port):
     topology, ranks, ports = case
@@ -189,7 +181,6 @@ def test_in_all_to_all_no_two_ranks_meet_twice_behind_one_port(case, port):
     assert set(met.values()) <= {1}
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 3), st.integers(1, 3))
 def test_pairs_with_a_stride_that_is_a_power_of_two_differ_in_one_bit(bit, blocks):
     stride = 2**bit
@@ -200,7 +191,6 @@ def test_pairs_with_a_stride_that_is_a_power_of_two_differ_in_one_bit(bit, block
     )
 
 
-@settings(max_examples=25)
 @given(rails())
 def test_each_rail_has_the_links_of_its_topology_and_none_to_other_rails(case):
     topology, ranks, ports = case
@@ -216,7 +206,6 @@ def test_each_rail_has_the_links_of_its_topology_and_none_to_other_rails(case):
             assert of_rail == inside[number]
 
 
-@settings(max_examples=25)
 @given(st.data(), st.integers(2, 6), st.integers(1, 4))
 def test_a_graph_is_accepted_exactly_where_no_rank_has_more_links_than_ports(data, ranks, ports):
     pairs = data.draw(pair_lists(ranks))
@@ -322,7 +311,6 @@ def neighbour_of(links, rank, port):
     return found.pop()
 
 
-@settings(max_examples=25)
 @given(st.one_of(rings(), all_to_alls()).filter(lambda case: case[1] > 1))
 def test_ring_ports_lead_to_the_next_rank_and_back(case):
     topology, ranks, ports = case
@@ -341,7 +329,6 @@ def pair(both):
     return {rank for rank, _ in both}
 
 
-@settings(max_examples=25)
 @given(fibres, st.integers(3, 9), spare_ports)
 def test_every_rank_of_a_ring_has_the_same_ring_ports(each, ranks, spare):
     (links,) = Ring(each).matchings(ranks, 2 * each + spare)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.onhost.errors import Corrupt
@@ -42,7 +42,6 @@ def at(total, element):
     raise IndexError(element)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     ranks=st.integers(1, 9),
@@ -62,7 +61,6 @@ def test_a_correct_sum_passes_verification_whatever_the_order_of_rounding(
     assert verified == SIZE if whole else 0 < verified <= SIZE
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     ranks=st.integers(2, 6),

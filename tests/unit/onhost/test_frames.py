@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.onhost.errors import ProtocolError
@@ -15,7 +15,6 @@ json_values = st.recursive(
 messages = st.dictionaries(st.text(), json_values, max_size=4)
 
 
-@settings(max_examples=40)
 @given(st.lists(messages, max_size=4), st.integers(1, 7))
 def test_messages_are_decoded_from_a_stream_in_any_pieces(sent, size):
     stream = b"".join(encode(message) for message in sent)

@@ -75,7 +75,6 @@ def test_halving_doubling_gives_every_rank_the_sum_for_any_number_of_ranks(ranks
     assert (vectors == expected).all()
 
 
-@settings(max_examples=80)
 @given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
 def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size, seed):
     ranks = schedule["ranks"]
@@ -85,7 +84,6 @@ def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size,
     assert (vectors == expected).all()
 
 
-@settings(max_examples=40)
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
 def test_ranks_execute_any_schedule_with_ready_messages_as_the_model(schedule, size, seed):
     test_ranks_execute_any_schedule_with_the_result_of_the_model.hypothesis.inner_test(

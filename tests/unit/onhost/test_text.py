@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.onhost.jobs.prose import PROSE
@@ -11,7 +11,6 @@ def test_the_training_text_is_long_enough():
     assert len(PROSE.encode()) >= 6 << 10
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 2**63), st.integers(0, 2**40), st.integers(0, 300))
 def test_training_targets_are_the_tokens_one_position_further(seed, step, rank):
     tokens, targets = batch(seed, step, rank, sequences=2, length=16)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.onhost.communication.communicator import chunk_bounds
@@ -46,7 +46,6 @@ def summed(size, ranks, step, contributions):
     return total
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6))
 def test_a_correct_gradient_sum_passes_and_contains_every_value_once(size, ranks, step):
     total = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
@@ -58,7 +57,6 @@ def test_a_correct_gradient_sum_passes_and_contains_every_value_once(size, ranks
     )
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_a_wrong_contribution_to_any_chunk_of_a_gradient_sum_is_detected(data):
     ranks = data.draw(st.integers(2, 8))

@@ -23,7 +23,7 @@ def test_1f1b_runs_forward_ahead_by_the_pipeline_stages_behind():
 
 
 @pytest.mark.parametrize("order", ["gpipe", "1f1b"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 4), st.integers(1, 6), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
 def test_an_iteration_of_a_pipeline_takes_its_micro_batches_and_its_bubble(
     order, pp, micro_batches, forward, backward
@@ -43,7 +43,7 @@ def test_without_a_delay_all_modes_take_the_same(mode):
     assert replay(hybrid(SMALL), Rails(0.0, mode)).iteration == pytest.approx(1.83)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(0.001, 2.0))
 def test_provisioned_and_learned_are_never_slower_than_on_demand(delay):
     times = {

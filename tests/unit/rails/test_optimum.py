@@ -44,7 +44,7 @@ def test_where_all_at_once_is_slower_than_on_demand_learned_chooses_right(delay)
     assert best - 1e-9 <= found["learned"] <= 1.05 * best
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.3), st.floats(0.001, 1.0))
 def test_learned_is_close_to_the_best_whatever_the_windows_are(forward, update, delay):
     workload = hybrid(Hybrid(2, 2, 3, forward, 2 * forward, 0.01, 0.05, update=update))

@@ -33,7 +33,7 @@ def test_no_order_of_events_is_unsafe_or_ends_in_a_deadlock(mode, dimensions):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data(), st.lists(st.sampled_from(["dp", "pp", "world"]), min_size=1, max_size=6))
 def test_random_orders_of_longer_iterations_are_safe_and_end(mode, data, dimensions):
     model = RailModel(stages_for(dimensions), mode, rail())

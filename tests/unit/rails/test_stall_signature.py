@@ -36,7 +36,7 @@ def test_provisioned_adds_what_exceeds_the_window(delay, left):
     assert found == pytest.approx(left, abs=MICROSECOND)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_the_stall_follows_the_windows_whatever_they_are(first, second, delay):
     profile = two_stages(first, second)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import UsageError
@@ -172,7 +172,6 @@ def test_circuits_are_kept_only_where_the_experiment_says_so(desk):
 # --- fate
 
 
-@settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
 def test_the_same_seed_gives_the_same_plan(seed, repeat):
     experiment = shipped("faults")
@@ -182,7 +181,6 @@ def test_the_same_seed_gives_the_same_plan(seed, repeat):
     assert one.digest() == other.digest()
 
 
-@settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
 def test_every_block_of_trials_has_each_variant_once(seed, repeat):
     experiment = shipped("faults")

@@ -89,7 +89,7 @@ def test_a_missing_required_key_in_any_mapping_is_reported(data, refusal_of):
         assert f"the key '{key}' is missing" in str(refusal_of(json.dumps(wrong, indent=1)))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_value_of_a_wrong_type_anywhere_in_a_file_is_refused(data, refusal_of, draw):
     steps = draw.draw(st.sampled_from([steps for steps in nodes(data) if steps]))

@@ -36,7 +36,6 @@ def play(messages):
     return plane
 
 
-@settings(max_examples=50)
 @given(MESSAGES)
 def test_no_demand_is_exceeded_and_no_client_bound_twice(messages):
     play(messages)
