@@ -30,7 +30,7 @@ OF_THE_BOX = {
 NOWHERE = {"ssh": "ssh://admin@192.0.2.1"}
 """Addresses for lines in memory, where a driver insists on a form of its own."""
 
-EVERY_DAY = 300
+EVERY_DAY = 120
 SOAK = 10_000
 STRAGGLERS = {"doubled", "drip"}
 """Never together: a second copy that still comes in after the next question was asked is, in a

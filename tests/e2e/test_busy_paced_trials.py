@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.e2e.commandline import CommandLine
+from tests.e2e.commandline import ROOT, CommandLine
 
 EXPERIMENT = """\
 experiment: paced
@@ -22,16 +22,24 @@ variants:
 """
 
 
-def test_a_paced_trial_says_that_the_processors_were_busy_and_another_does_not(tmp_path, rack):
+def test_a_paced_trial_says_that_the_processors_were_busy_and_another_does_not(
+    testbed: CommandLine, rack: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text(EXPERIMENT)
+    lab = str(ROOT / "configs" / "rack.yaml")
+    run = testbed.start("run", str(file), "--lab", lab, "--twin", rack)
+    run.await_event(lambda event: event["kind"] == "trial.begin")
     spin = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     try:
-        _, run = CommandLine(tmp_path / "results").run_text(EXPERIMENT, "rack", twin=rack)
+        run.await_event(lambda event: event["kind"] == "load" and event["trial"] == 1)
     finally:
         for one in others:
             one.kill()
             one.wait()
-    events = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
+    assert run.finish().code == 0
+    events = run.events()
     arms = {e["trial"]: e["subject"] for e in events if e["kind"] == "trial.begin"}
     loads = [event for event in events if event["kind"] == "load"]
     assert len(loads) == 2 and all(load["data"]["busiest"] > 0.7 for load in loads)

@@ -54,7 +54,8 @@ def test_network_settings_of_hosts_are_equal_on_every_machine(
 def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
     testbed: CommandLine, rack: str
 ) -> None:
-    steps = ["-S", "jobs.main.steps=250", "-S", "limits.trial=100 s"]
+    steps = ["-S", "jobs.main.steps=60", "-S", "jobs.main.pace=20 ms"]
+    steps += ["-S", "limits.trial=100 s"]
     run = testbed.start(
         "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
     )

@@ -185,10 +185,13 @@ def test_a_wrong_value_is_found_by_the_rank_that_gets_it(gang, mesh):
         assert "the checksum" in why
 
 
-def test_ranks_that_left_go_on_in_another_generation_with_the_same_bits(gang):
-    mesh = {"dp": 2, "pp": 2}
+@pytest.mark.parametrize(
+    "mesh", [{"pp": 2}, pytest.param({"dp": 2, "pp": 2}, marks=pytest.mark.soak)], ids=str
+)
+def test_ranks_that_left_go_on_in_another_generation_with_the_same_bits(gang, mesh):
+    ranks = int(np.prod([*mesh.values()]))
     undisturbed = digests_of(trained(gang, mesh, steps=8))
-    job = gang("hybrid", options(mesh), 4)
+    job = gang("hybrid", options(mesh), ranks)
     job.tell("finish", after_step=7)
     job.join(1)
     job.members[0].hear("step", step=2)
@@ -199,21 +202,24 @@ def test_ranks_that_left_go_on_in_another_generation_with_the_same_bits(gang):
     assert digests_of(job.members) == undisturbed
 
 
-def test_a_job_that_goes_on_from_its_checkpoints_ends_with_the_same_bits(gang, tmp_path):
-    mesh = {"dp": 2, "pp": 2}
+@pytest.mark.parametrize(
+    "mesh", [{"pp": 2}, pytest.param({"dp": 2, "pp": 2}, marks=pytest.mark.soak)], ids=str
+)
+def test_a_job_that_goes_on_from_its_checkpoints_ends_with_the_same_bits(gang, tmp_path, mesh):
+    ranks = int(np.prod([*mesh.values()]))
     undisturbed = digests_of(trained(gang, mesh, steps=7))
-    first = gang("hybrid", options(mesh), 4, directory=tmp_path, every=4)
+    first = gang("hybrid", options(mesh), ranks, directory=tmp_path, every=4)
     first.tell("finish", after_step=4)
     first.join(1)
     for member in first.members:
         member.hear("checkpoint", step=4)
     first.close()
-    job = gang("hybrid", options(mesh), 4, directory=tmp_path, every=4)
+    job = gang("hybrid", options(mesh), ranks, directory=tmp_path, every=4)
     for rank, member in enumerate(job.members):
         member.tell("checkpoints", rank=rank)
-    assert [report["steps"][0] for report in job.hear("checkpoints")] == [4] * 4
+    assert [report["steps"][0] for report in job.hear("checkpoints")] == [4] * ranks
     job.tell("finish", after_step=6)
-    job.join(1, step=4, restore=dict.fromkeys("0123", "disk"))
+    job.join(1, step=4, restore={str(rank): "disk" for rank in range(ranks)})
     job.hear("done", step=7)
     assert digests_of(job.members) == undisturbed
 
