@@ -14,12 +14,13 @@ FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 
 
 @pytest.fixture(scope="module")
-def every_fault(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+def every_fault(rack: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
     """A run with one trial of each fault."""
     line = CommandLine(tmp_path_factory.mktemp("faults") / "results")
     # Ranks that are well beat late where many programs want two cores.
     patient = ["-S", "policy.heartbeat=500 ms"]
-    done = line.run("faults", *SMALL_MODEL, *patient, "--repeat", "1", "--seed", "3")
+    once = ["--repeat", "1", "--seed", "3"]
+    done = line.run("faults", *SMALL_MODEL, *patient, *once, twin=rack)
     return done.json(), line.results / "latest"
 
 
@@ -57,12 +58,14 @@ def test_a_twin_switch_with_a_card_settles_as_the_card_states(testbed: CommandLi
     assert max(times) > 0.1 and len(set(times)) == 3, "each of its moves takes as long as it likes"
 
 
-def test_recovered_and_undisturbed_jobs_end_with_the_same_parameters(testbed: CommandLine) -> None:
+def test_recovered_and_undisturbed_jobs_end_with_the_same_parameters(
+    testbed: CommandLine, rack: str
+) -> None:
     """The host is lost so late that the job is over before throughput could be back."""
     few = ["-S", "jobs.main.steps=16", "-S", "checks.interrupted.steps.equals=16"]
     late = [*few, "-S", "faults.0.at.step=13", "-S", "limits.trial=1 h"]
     long_steps = ["-S", "jobs.main.batch=16"]  # so that the last of them still meets the fault
-    done = testbed.run("resume", *SMALL_MODEL, *long_steps, *late, "--seed", "11")
+    done = testbed.run("resume", *SMALL_MODEL, *long_steps, *late, "--seed", "11", twin=rack)
     assert done.code == 0, done.err
     summary = done.json()
     digests = {trial["values"]["digest"] for trial in summary["trials"]}
