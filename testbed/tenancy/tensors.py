@@ -115,7 +115,9 @@ def _values(data: bytes, offset: int, model: Model) -> Values:
     at = 0
     for tensor in model:
         dtype = np.dtype(DTYPES[tensor.dtype])
-        values[at : at + tensor.elements] = np.frombuffer(data, dtype, tensor.elements, offset)
+        read = np.frombuffer(data, dtype, tensor.elements, offset)
+        with np.errstate(invalid="ignore"):  # a signalling NaN; whether it is finite is seen later
+            values[at : at + tensor.elements] = read
         at += tensor.elements
         offset += tensor.elements * dtype.itemsize
     return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from testbed.tenancy.tensors import (
@@ -72,6 +72,7 @@ def test_an_update_of_another_model_is_refused_with_the_reason(data, reason):
     assert refusal.value.reason is reason
 
 
+@example(b"\x80\x7f", 96)  # a signalling NaN
 @given(st.binary(max_size=200), st.integers(0, 120))
 def test_any_bytes_are_decoded_as_an_update_or_refused(junk, at):
     whole = encode(tensors(), MODEL)
