@@ -27,30 +27,57 @@ def offered(line, cwd=ROOT, **variables):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        ("testbed swi", ["switch"]),
-        ("testbed plan lum", ["lumion"]),
-        ("testbed run lumion --lab seri", ["serial-rack"]),
-        ("testbed switch o", ["ocs"]),
-        ("testbed lock --lab rack p", ["pdu"]),
-        ("testbed lock --lab rack pdu.", [f"pdu.{n}" for n in range(1, 7)]),
-        ("testbed lock --lab rack ocs.1-", ["ocs.1-32"]),
-        ("testbed unlock --lab rack ocs.3", ["ocs.3", "ocs.30", "ocs.31", "ocs.32"]),
-        ("testbed switch ocs connect --lab rack h1.", ["h1.p0", "h1.p1"]),
-        ("testbed switch ocs disconnect --lab rack h0.p0 h5.p1", ["h5.p1"]),
-        ("testbed twin fault rack ocs late", ["late"]),
-        ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
-        ("testbed run lumion -S needs.h", ["needs.hosts="]),
-        (
-            "testbed validate configs/pa",
-            ["configs/packet-quad.yaml", "configs/packet-rack.yaml", "configs/packet-rails.yaml"],
-        ),
-    ],
-)
-def test_names_of_files_are_completed(line, names):
-    assert offered(line) == names
+LINES = [
+    ("testbed swi", ["switch"]),
+    ("testbed plan lum", ["lumion"]),
+    ("testbed run lumion --lab seri", ["serial-rack"]),
+    ("testbed switch o", ["ocs"]),
+    ("testbed lock --lab rack p", ["pdu"]),
+    ("testbed lock --lab rack pdu.", [f"pdu.{n}" for n in range(1, 7)]),
+    ("testbed lock --lab rack ocs.1-", ["ocs.1-32"]),
+    ("testbed unlock --lab rack ocs.3", ["ocs.3", "ocs.30", "ocs.31", "ocs.32"]),
+    ("testbed switch ocs connect --lab rack h1.", ["h1.p0", "h1.p1"]),
+    ("testbed switch ocs disconnect --lab rack h0.p0 h5.p1", ["h5.p1"]),
+    ("testbed twin fault rack ocs late", ["late"]),
+    ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
+    ("testbed run lumion -S needs.h", ["needs.hosts="]),
+    (
+        "testbed validate configs/pa",
+        ["configs/packet-quad.yaml", "configs/packet-rack.yaml", "configs/packet-rails.yaml"],
+    ),
+]
+
+EACH = """
+import os, sys, testbed.cli as cli
+from testbed import commands
+for line in sys.stdin.read().splitlines():
+    os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    commands.clear_context()
+    cli.run([])
+    print(".", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Return what bash would offer for each of the lines, asked one after the other."""
+    done = subprocess.run(
+        [sys.executable, "-c", EACH],
+        input="\n".join(line for line, _ in LINES),
+        env={**os.environ, "_TESTBED_COMPLETE": "complete_bash"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = done.stdout.split(".\n")
+    return {line: answer.split() for (line, _), answer in zip(LINES, answers, strict=False)}
+
+
+@pytest.mark.parametrize(("line", "names"), LINES)
+def test_names_of_files_are_completed(answers, line, names):
+    assert answers[line] == names
 
 
 def test_runs_are_completed_by_name_and_by_suffix(tmp_path):
