@@ -12,10 +12,11 @@ from testbed.propius.balancer import Balancer
 from testbed.propius.client_manager import ClientManager
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.job_manager import JobManager
+from testbed.propius.opening import open_store
 from testbed.propius.rpc import Server
 from testbed.propius.scheduler import Scheduler
 from testbed.propius.serve_data import serving_leaf, serving_root
-from testbed.propius.store import Store, open_store
+from testbed.propius.store import Store
 
 ROLES = ("job-manager", "client-manager", "scheduler", "balancer", "root", "leaf")
 

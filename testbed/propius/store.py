@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from testbed.errors import UsageError
 from testbed.tenancy.clients import Client
 from testbed.tenancy.jobs import Job
 from testbed.tenancy.replies import Reply
@@ -47,23 +46,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give up connections and files."""
-
-
-def open_store(url: str) -> Store:
-    """Open the store that a URL names: `redis://…`, or else a file of the embedded store.
-
-    The file is made if it is not there. Raise UsageError where the client of Redis is missing, and
-    LabError if its server does not answer.
-    """
-    if url.startswith(("redis://", "rediss://", "unix://")):
-        try:
-            from testbed.propius.redis_store import RedisStore
-        except ImportError as error:
-            raise UsageError(
-                f"the store {url} needs a client of Redis that is not installed: {error}",
-                hint="pip install 'optical-testbed[propius]'",
-            ) from error
-        return RedisStore(url)
-    from testbed.propius.embedded_store import EmbeddedStore
-
-    return EmbeddedStore(url)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import redis
 
-from testbed.propius.store import open_store
+from testbed.propius.opening import open_store
 from testbed.tenancy import clients, jobs
 from testbed.tenancy.replies import Reply
 from tests.unit.propius.conftest import redis_server

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.propius.store import Store, open_store
+from testbed.propius.opening import open_store
+from testbed.propius.store import Store
 
 
 def redis_server() -> str | None:

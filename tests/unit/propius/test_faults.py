@@ -12,9 +12,9 @@ from testbed.errors import LabError
 from testbed.propius import control_pb2 as messages
 from testbed.propius.client_manager import ClientManager
 from testbed.propius.job_manager import JobManager
+from testbed.propius.opening import open_store
 from testbed.propius.participant import Participant
 from testbed.propius.scheduler import Scheduler
-from testbed.propius.store import open_store
 from testbed.tenancy.clients import CLIENT_LIFE
 from testbed.tenancy.jobs import JOB_LIFE, SILENCE
 from testbed.tenancy.replies import Reply

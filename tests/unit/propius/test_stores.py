@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from testbed.errors import LabError
-from testbed.propius.store import open_store
+from testbed.propius.opening import open_store
 from testbed.tenancy import clients, jobs
 from testbed.tenancy.attributes import constraints
 from testbed.tenancy.binding import accept
