@@ -64,6 +64,7 @@ NOT_ON_A_RACK = {
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
     "propius-data-plane": "packet-rack",
+    "propius-fedavg": "packet-rack",
     "stragglar": "packet-rack",
     "stragglar-training": "slow-packet-rack",
 }
