@@ -81,6 +81,8 @@ class Applied:
     state: State
     refused: Mapping[int, str] = field(default_factory=dict)
     """Orders that the switch reports as refused, by ingress, in its own words."""
+    unsteady: Mapping[int, str] | None = None
+    """Of the new circuits, those that were not steady in the read-back; None where unknown."""
 
 
 class Instrument(Protocol):

@@ -215,14 +215,21 @@ class Crossbar:
         self._ours.made &= set(applied.state.items())
         return applied
 
-    def verify(self, change: Change, deadline: Deadline) -> Verified:
+    def verify(self, change: Change, applied: Applied, deadline: Deadline) -> Verified:
         """Wait until the switch reports the changed circuits as steady, with the expected light."""
-        verified = self._verification.verify(change, self._ours.shown or {}, deadline)
+        shown = self._ours.shown or {}
+        verified = self._verification.verify(change, shown, deadline, applied.unsteady)
         self._light.verify(change, self._ours.shown or {}, deadline)
         if lost := self._foreign.lost_by_owners(self._look):
             words = f"took down {self._ours.named(lost)}, made by another owner, with {change}"
             raise InstrumentError(self.name, words)
         return verified
+
+    @property
+    def settles_unseen(self) -> bool:
+        """Return whether no verification waits until mirrors stand: the switch tells nothing."""
+        can = self._switch.capabilities
+        return (can.motion_unseen or not can.steadiness) and not can.monitored & self.ports
 
     @property
     def has_limited(self) -> bool:

@@ -188,6 +188,11 @@ class Fabric:
             return summed(planned, moved, began)
 
     @property
+    def settles_unseen(self) -> bool:
+        """Return whether a change is over before its mirrors stand, as no switch tells of them."""
+        return all(crossbar.settles_unseen for crossbar in self._crossbars.all)
+
+    @property
     def has_limited(self) -> bool:
         """Return whether a port of the plan leads to a receiver with a limit on its light."""
         return any(crossbar.has_limited for crossbar in self._crossbars.all)

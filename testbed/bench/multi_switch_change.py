@@ -73,7 +73,10 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
         for move in (move for move in moves if move.change):
             told.append(move)
             applied.append(move.crossbar.command(move.state, move.change, deadline))
-        verified = [move.crossbar.verify(move.change, deadline) for move in told]
+        verified = [
+            move.crossbar.verify(move.change, done, deadline)
+            for move, done in zip(told, applied, strict=True)
+        ]
     except LabError as error:
         _take_back(told, error)
         raise _rolled_back(error) from error

@@ -7,7 +7,7 @@ the device is over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -56,14 +56,23 @@ class Verification:
         self._switch = switch
         self._clock = clock
 
-    def verify(self, change: Change, shown: State, deadline: Deadline) -> Verified:
+    def verify(
+        self,
+        change: Change,
+        shown: State,
+        deadline: Deadline,
+        unsteady: Mapping[int, str] | None = None,
+    ) -> Verified:
         """Wait until the circuits of a change are steady and lit, as far as the switch reports.
 
-        `shown` is the state that was read back. Raise InstrumentError with the circuit that is not.
+        `shown` is the state that was read back, and `unsteady` which of its new circuits were not
+        steady, where that was read with it. Raise InstrumentError with the circuit that is not.
         """
-        moved = {*change.adds.items(), *change.disturbs} & shown.items()
+        moved = dict({*change.adds.items(), *change.disturbs} & shown.items())
         gone = {i: e for i, e in change.removes.items() if e not in shown.values()}
-        return Verified(self._steady(dict(moved), deadline), self._lit(dict(moved), gone, deadline))
+        is_known = unsteady is not None and not change.disturbs
+        steady = now() if moved and is_known and not unsteady else self._steady(moved, deadline)
+        return Verified(steady, self._lit(moved, gone, deadline))
 
     def _steady(self, moved: State, deadline: Deadline) -> float | None:
         if not moved or not self._switch.capabilities.steadiness:

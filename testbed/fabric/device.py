@@ -33,6 +33,8 @@ class Capabilities:
     """The cells of a photonic mesh, which routes a whole matching at a time, as they stand now."""
     steadiness: bool = False
     """Whether it tells which of its cross-connects are not in order."""
+    motion_unseen: bool = False
+    """Whether a mirror that still moves counts as in order there."""
     sweeps: bool = False
     """Whether light passes other positions for a moment on its way from one to another."""
     monitored: frozenset[int] = frozenset()

@@ -8,8 +8,19 @@ from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from tests.contract.scripted import DRAINED, GREETING, IDENTITY, NO_ERROR, OPENING
 
-SUB_ADD = b":OXC:SWIT:CONN:SUB (@1,2),(@17,18);:OXC:SWIT:CONN:ADD (@1,2),(@18,17);:SYST:ERR?\n"
+SUB_ADD = (
+    b":SYST:ERR?;:OXC:SWIT:CONN:SUB (@1,2),(@17,18);:OXC:SWIT:CONN:ADD (@1,2),(@18,17);:SYST:ERR?;"
+    b":OXC:SWIT:CONN:STAT?;:OXC:SWIT:PORT:STAT? (@1,18,2,17)\n"
+)
 MOVE = Change({1: 17, 2: 18}, {1: 18, 2: 17})
+NONE, MOVED, ENABLED = '0, "No error"', "(@1,2),(@18,17)", "(E,E,E,E)"
+
+
+def answer(*parts):
+    return f"{';'.join(parts)}\n".encode()
+
+
+DONE = answer(NONE, NONE, MOVED, ENABLED)
 
 
 def soon():
@@ -38,14 +49,40 @@ def test_every_command_before_opening_is_refused(script):
         script.polatis().state(soon())
 
 
-def test_a_change_sends_one_command_line_and_one_read_back(script):
-    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
-    script.line(*OPENING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
+def test_a_change_is_commanded_checked_and_read_back_in_one_line(script):
+    script.line(*OPENING, (SUB_ADD, DONE))
     driver = script.polatis()
     driver.open(soon())
     applied = driver.apply(MOVE, soon())
     assert applied.state == {1: 18, 2: 17}
+    assert applied.unsteady == {}
     assert applied.commanded <= applied.answered <= applied.read_back
+
+
+def test_the_line_of_a_change_tells_which_new_circuits_are_not_steady(script):
+    script.line(*OPENING, (SUB_ADD, answer(NONE, NONE, MOVED, "(E,E,E,F)")))
+    driver = script.polatis()
+    driver.open(soon())
+    assert driver.apply(MOVE, soon()).unsteady == {2: "failed"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(NONE, NONE, MOVED),
+        answer(NONE, NONE, MOVED, ENABLED, ENABLED),
+        answer(NONE, NONE, ENABLED, MOVED),
+        answer(NONE),
+        answer(MOVED, NONE, NONE, ENABLED),
+    ],
+)
+def test_an_answer_to_a_change_that_lacks_a_part_is_not_believed(script, reply):
+    script.line(*OPENING, (SUB_ADD, reply))
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Garbled):
+        driver.apply(MOVE, soon())
+    assert script.opened[0].closed
 
 
 def test_an_empty_change_only_reads_back(script):
@@ -62,9 +99,11 @@ def test_more_than_64_pairs_are_sent_as_several_commands_on_one_line(script):
         return f":OXC:SWIT:CONN:ADD (@{ingress}),(@{egress})"
 
     everything = {port: port + 100 for port in range(1, 101)}
-    line = f"{add(1, 64)};{add(65, 100)};:SYST:ERR?\n".encode()
-    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n")
-    script.line(*OPENING[:3], DRAINED, (line, NO_ERROR), read_back)
+    flags = ",".join(f"{port},{port + 100}" for port in range(1, 101))
+    asked = f":OXC:SWIT:CONN:STAT?;:OXC:SWIT:PORT:STAT? (@{flags})"
+    line = f":SYST:ERR?;{add(1, 64)};{add(65, 100)};:SYST:ERR?;{asked}\n".encode()
+    enabled = f"({','.join('E' * 200)})"
+    script.line(*OPENING[:3], (line, answer(NONE, NONE, "(@),(@)", enabled)))
     driver = script.polatis(ports=range(1, 201), size=(100, 100))
     driver.open(soon())
     driver.apply(Change({}, everything), soon())
@@ -78,16 +117,20 @@ def test_line_terminators_are_those_of_the_lab_file(script):
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (b'-221, "Settings conflict"\n', "-221, Settings conflict"),
-        (b'112,"Port failed"\n', "112, Port failed"),
-        (b"+7, Mirror stuck\n", "7, Mirror stuck"),
+        (
+            '-221, "Settings conflict; port 3 is in use"',
+            "-221, Settings conflict; port 3 is in use",
+        ),
+        ('112,"Port failed"', "112, Port failed"),
+        ("+7, Mirror stuck", "7, Mirror stuck"),
     ],
 )
 def test_an_error_of_a_refused_command_quotes_the_switch_and_keeps_the_connection(
     script, report, words
 ):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n")
-    script.line(*OPENING, DRAINED, (SUB_ADD, report), DRAINED, read_back)
+    said = answer(NONE, report, "(@1),(@17)", ENABLED)
+    script.line(*OPENING, (SUB_ADD, said), DRAINED, read_back)
     driver = script.polatis()
     driver.open(soon())
     with pytest.raises(Rejected, match=words) as caught:
@@ -96,21 +139,45 @@ def test_an_error_of_a_refused_command_quotes_the_switch_and_keeps_the_connectio
     assert driver.state(soon()) == {1: 17}
 
 
-def test_an_error_queued_by_another_client_is_not_attributed_to_our_command(script):
-    theirs = (b":SYST:ERR?\n", b'-113, "Undefined header"\n')
-    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
-    script.line(*OPENING, theirs, theirs, DRAINED, (SUB_ADD, NO_ERROR), read_back)
+THEIRS = '-113, "Undefined header"'
+
+
+@pytest.mark.parametrize("after", [NONE, THEIRS])
+def test_an_error_queued_by_another_client_is_not_attributed_to_our_command(script, after):
+    more = () if after == NONE else ((b":SYST:ERR?\n", f"{THEIRS}\n".encode()), DRAINED)
+    script.line(*OPENING, (SUB_ADD, answer(THEIRS, after, MOVED, ENABLED)), *more)
     driver = script.polatis()
     driver.open(soon())
     assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
+    assert ("note", b"error in the queue: -113, Undefined header") in script.trace
 
 
-def test_a_doubled_error_report_is_not_taken_for_the_reply_to_the_next_command(script):
-    line = script.line(*OPENING, (DRAINED[0], 2 * NO_ERROR))
+def test_a_change_that_is_not_shown_after_errors_of_another_client_counts_as_refused(script):
+    script.line(*OPENING, (SUB_ADD, answer(THEIRS, THEIRS, "(@1),(@17)", ENABLED)), DRAINED)
     driver = script.polatis()
     driver.open(soon())
-    with pytest.raises(Garbled, match="sent data that was not requested"):
+    with pytest.raises(Rejected, match="Undefined header"):
         driver.apply(MOVE, soon())
+
+
+def test_a_switch_that_refuses_the_queries_with_the_command_has_refused_it(script):
+    busy = '-213, "Init ignored; busy"'
+    script.line(*OPENING, (SUB_ADD, answer(NONE, busy)), DRAINED)
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Rejected, match="busy"):
+        driver.apply(MOVE, soon())
+
+
+def test_a_doubled_error_report_is_not_taken_for_the_reply_to_the_next_query(script):
+    refused = answer(NONE, THEIRS, "(@1),(@17)", ENABLED)
+    line = script.line(*OPENING, (SUB_ADD, refused), (DRAINED[0], 2 * NO_ERROR))
+    script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n"))
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Rejected):
+        driver.apply(MOVE, soon())
+    assert driver.state(soon()) == {1: 17}
     assert line.closed
 
 
@@ -129,7 +196,7 @@ def test_an_impossible_switch_size_is_rejected(script, size):
 
 
 def test_a_change_without_a_reply_is_not_resent(script):
-    script.line(*OPENING, DRAINED, (SUB_ADD, None))
+    script.line(*OPENING, (SUB_ADD, None))
     script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n"))
     driver = script.polatis()
     driver.open(soon())
@@ -141,8 +208,7 @@ def test_a_change_without_a_reply_is_not_resent(script):
 
 def test_a_connection_with_unread_input_is_replaced_before_a_command(script):
     line = script.line(*OPENING)
-    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
-    script.line(*GREETING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
+    script.line(*GREETING, (SUB_ADD, DONE))
     driver = script.polatis()
     driver.open(soon())
     line.is_quiet = False

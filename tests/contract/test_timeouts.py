@@ -6,7 +6,7 @@ from testbed.bench.instrument_factory import opening_seconds
 from testbed.errors import NoReply
 from testbed.fabric.change import Change
 from testbed.schema import load_lab
-from tests.contract.scripted import DRAINED, GREETING, IDENTITY, OPENING, Conversation, Script
+from tests.contract.scripted import GREETING, IDENTITY, OPENING, Conversation, Script
 from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 LAB = """\
@@ -85,11 +85,12 @@ def test_a_slow_connection_needs_a_longer_timeout_in_the_lab_file():
 def test_the_time_to_connect_does_not_shorten_the_time_for_a_change():
     box = SlowBox(connecting=1.9, answering=0.5)
     box.line(*OPENING)
-    box.line(*GREETING, DRAINED, (b":OXC:SWIT:CONN:ADD (@1),(@17);:SYST:ERR?\n", DRAINED[1]))
+    said = b'0, "No error";0, "No error";(@1),(@17);(E,E)\n'
+    asked = b":OXC:SWIT:CONN:STAT?;:OXC:SWIT:PORT:STAT? (@1,17)\n"
+    box.line(*GREETING, (b":SYST:ERR?;:OXC:SWIT:CONN:ADD (@1),(@17);:SYST:ERR?;" + asked, said))
     driver = box.polatis()
     driver.open(box.by(60))
     driver.close()
-    box.lines[0].then((b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n"))
     assert driver.apply(Change({}, {1: 17}), box.by(60)).state == {1: 17}
 
 

@@ -1,26 +1,31 @@
 """The SCPI dialect, host side: a command and its error query are sent as one line.
 
 Set commands have no answer, so each line of commands ends in `:SYST:ERR?`: so the error is known to
-belong to the line, and only one round trip is needed.
+belong to the line, and only one round trip is needed. Where that is supported, what the commands
+did is read back on the same line, too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline, now
 from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, NoReply, Rejected, UsageError
-from testbed_drivers.dialects.scpi_syntax import commands, error_reply, pattern
+from testbed_drivers.dialects.scpi_syntax import commands, error_reply, pattern, units
 from testbed_drivers.dialects.session import LONGEST_ANSWER, TransportDialect
 from testbed_drivers.transports.base import Endpoint
 
 _ERROR_QUERY = ":SYST:ERR?"
 _LONGEST_QUEUE = 64
 """Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
+_REMEMBERED = 256
+"""Messages that need not be looked through again."""
 _STALE_ANSWERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 
@@ -81,12 +86,49 @@ class Scpi(TransportDialect):
             answered = now()
             if number:
                 self._drain(line, deadline)
-                raise Rejected(
-                    self._instrument,
-                    f"refused {excerpt('; '.join(orders), LONGEST_ANSWER)}: {number}, {words}",
-                    reply=words,
-                )
+                raise self._rejected(orders, number, words)
         return commanded, answered
+
+    def execute_and_read(
+        self,
+        orders: Sequence[str],
+        queries: Sequence[str],
+        parse: Callable[[Sequence[str]], Answer],
+        is_done: Callable[[Answer], bool],
+        deadline: Deadline,
+    ) -> tuple[float, float, Answer]:
+        """Send commands and queries of what they did as one line; return times and the answer.
+
+        `parse` gets the answers to the queries, and raises ValueError for an invalid one. Raise
+        Rejected as `execute` does. An error that was in the queue before the commands is another
+        client's; so may be what follows it there, and `is_done` decides then.
+        """
+        message = ";".join((_ERROR_QUERY, *orders, _ERROR_QUERY, *queries))
+        self._refuse_denied(message)
+
+        def parsed(reply: str) -> tuple[tuple[int, str], tuple[int, str], Answer | None]:
+            before, error, *rest = map(str.strip, units(reply, 2))
+            number, words = error_reply(error)
+            is_refused = number and len(rest) < len(queries)  # then the queries were so, too
+            return error_reply(before), (number, words), None if is_refused else parse(rest)
+
+        with self._session.exchange(deadline) as line:
+            self._session.require_quiet(line)
+            commanded = now()
+            before, error, answer = self._asked(line, message, parsed, deadline)
+            answered = now()
+            if before[0]:
+                self._session.note(f"error in the queue: {before[0]}, {before[1]}")
+            if error[0]:
+                self._drain(line, deadline)
+            is_ours = error[0] and not (before[0] and answer is not None and is_done(answer))
+            if is_ours or answer is None:
+                raise self._rejected(orders, *error)
+        return commanded, answered, answer
+
+    def _rejected(self, orders: Sequence[str], number: int, words: str) -> Rejected:
+        asked = excerpt("; ".join(orders), LONGEST_ANSWER)
+        return Rejected(self._instrument, f"refused {asked}: {number}, {words}", reply=words)
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
         """Check the identity on a fresh line and drop the errors of earlier clients."""
@@ -106,6 +148,7 @@ class Scpi(TransportDialect):
         raise Garbled(self._instrument, "does not report its identity", reply=reply)
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
+        """Read errors until there is none left."""
         for _ in range(_LONGEST_QUEUE):
             self._session.require_quiet(line)
             number, words = self._asked(line, _ERROR_QUERY, error_reply, deadline)
@@ -139,12 +182,18 @@ class Scpi(TransportDialect):
         return text
 
     def _refuse_denied(self, message: str) -> None:
-        for command in commands(message):
-            if any(denied.fullmatch(command.header) for denied in self._denied):
-                raise UsageError(
-                    f"{self._instrument}: {command.header} is never sent",
-                    hint="it would remove circuits of other clients; remove circuits by name",
-                )
+        for header in _matching(message, self._denied):
+            raise UsageError(
+                f"{self._instrument}: {header} is never sent",
+                hint="it would remove circuits of other clients; remove circuits by name",
+            )
+
+
+@lru_cache(_REMEMBERED)
+def _matching(message: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, ...]:
+    """Return the headers of a message that a pattern matches; the same ones are sent again."""
+    headers = (command.header for command in commands(message))
+    return tuple(header for header in headers if any(one.fullmatch(header) for one in patterns))
 
 
 def _identity(reply: str) -> Identity:

@@ -74,6 +74,14 @@ def error_reply(text: str) -> tuple[int, str]:
     return int(match["number"]), match["quoted"] or match["bare"] or ""
 
 
+def units(text: str, least: int) -> list[str]:
+    """Return what is joined with `;` in a line, outside of quotes; raise ValueError for too few."""
+    found: list[str] = _UNIT.findall(text)
+    if len(found) < least:
+        raise ValueError(f"{text!r} is not {least} answers or more")
+    return found
+
+
 # No possessive quantifiers: CPython 3.11.0 to 3.11.3 miscompiles them inside groups.
 # Neighbouring parts share no character, so each text is matched in one way only.
 _HEADER = re.compile(r'([^\s("]*)\s*(.*)', re.DOTALL)

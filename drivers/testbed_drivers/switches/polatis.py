@@ -12,7 +12,7 @@ from functools import partial
 
 from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
-from testbed.fabric.change import Change
+from testbed.fabric.change import Change, Difference, after
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Reading, Readings, above
 from testbed_drivers.dialects.scpi import Scpi
@@ -38,6 +38,7 @@ WITHOUT_MONITORS = "I-OST"
 """What begins the product codes of models that have no power monitors."""
 PAIRS_PER_COMMAND = 64
 """The longest list that is sent; the switch's own limit is not public."""
+_STATE_QUERY = ":OXC:SWIT:CONN:STAT?"
 DENIED = ("*RST", "OXC:SWITch:DISConnect:ALL", "OXC:SWITch:CONNect:ONLY")
 """Commands that end circuits of others."""
 
@@ -52,23 +53,16 @@ class Polatis(Switch[PolatisOptions, Scpi]):
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, including those of other clients."""
         parse = partial(_state, self.capabilities, self._ports)
-        return self._dialect.query(":OXC:SWIT:CONN:STAT?", parse, deadline)
+        return self._dialect.query(_STATE_QUERY, parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connects with a port that is disabled or failed."""
         state = self.state(deadline)
         if not state:
             return {}
-        ports = [port for pair in state.items() for port in pair]
-        query = f":OXC:SWIT:PORT:STAT? {port_list(ports)}"
-        flags = self._dialect.query(query, partial(_flags, ports), deadline)
-        words = {"D": "disabled", "F": "failed"}
-        return {
-            ingress: words[flag]
-            for ingress, egress in state.items()
-            for flag in (flags[ingress], flags[egress])
-            if flag != "E"
-        }
+        ports = _ends(state)
+        flags = self._dialect.query(_flags_query(ports), partial(_flags, ports), deadline)
+        return _unsteady(state, flags)
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
         """Measure the optical power at ports; only ports with a monitor are queried."""
@@ -83,11 +77,12 @@ class Polatis(Switch[PolatisOptions, Scpi]):
         counts = self._options.size or self._dialect.query(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = ports = all_ports(*counts)
         if ingress == egress:  # which way a monitor looks that has light both ways is not known
-            return capabilities_of(self._options, ports, steadiness=True)
+            return capabilities_of(self._options, ports, steadiness=True, motion_unseen=True)
         declared = declared_monitors(self._options.monitors, identity)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_QUERY)
-        return capabilities_of(self._options, ports, steadiness=True, monitored=monitored)
+        can = {"steadiness": True, "motion_unseen": True, "monitored": monitored}
+        return capabilities_of(self._options, ports, **can)
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
         """Ask for the light of ports; tell whether the switch reads all of them.
@@ -98,8 +93,43 @@ class Polatis(Switch[PolatisOptions, Scpi]):
         return self._dialect.query(query, partial(_is_read, ports), deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
-        """Remove, add and check for errors in one line."""
-        return ChangeResult(*self._dialect.execute(list(_orders(change)), deadline))
+        """Remove, add, check for errors and read back in one line."""
+        ports = _ends(change.adds)
+        queries = [_STATE_QUERY, _flags_query(ports)] if ports else [_STATE_QUERY]
+
+        def parse(answers: Sequence[str]) -> tuple[State, Mapping[int, str]]:
+            if len(answers) != len(queries):
+                raise ValueError(f"{';'.join(answers)!r} instead of {len(queries)} answers")
+            flags = _flags(ports, answers[1]) if ports else {}
+            state = _state(self.capabilities, self._ports, answers[0])
+            return state, _unsteady(change.adds, flags)
+
+        def is_done(shown: tuple[State, Mapping[int, str]]) -> bool:
+            return not Difference.between(after(shown[0], change), shown[0])
+
+        commanded, answered, shown = self._dialect.execute_and_read(
+            list(_orders(change)), queries, parse, is_done, deadline
+        )
+        return ChangeResult(commanded, answered, {}, *shown)
+
+
+def _ends(state: State) -> list[int]:
+    return [port for pair in state.items() for port in pair]
+
+
+def _flags_query(ports: Iterable[int]) -> str:
+    return f":OXC:SWIT:PORT:STAT? {port_list(ports)}"
+
+
+def _unsteady(state: State, flags: Mapping[int, str]) -> dict[int, str]:
+    """Return the cross-connects with a port that is disabled or failed, in words."""
+    words = {"D": "disabled", "F": "failed"}
+    return {
+        ingress: words[flag]
+        for ingress, egress in state.items()
+        for flag in (flags[ingress], flags[egress])
+        if flag != "E"
+    }
 
 
 def _orders(change: Change) -> Iterator[str]:

@@ -31,6 +31,10 @@ class ChangeResult(NamedTuple):
     commanded: float
     answered: float
     refused: Mapping[int, str] = {}
+    state: State | None = None
+    """What was read back in the same exchange, where the driver did that."""
+    unsteady: Mapping[int, str] | None = None
+    """Of the new circuits, those that were not steady then; None where that was not asked."""
 
 
 class SwitchOptions(Protocol):
@@ -93,9 +97,9 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
             budget = deadline.within(self._seconds(change))
             stamp = now()
             done = self._carry_out(change, budget) if change else ChangeResult(stamp, stamp)
-            state = self.state(deadline)
+            state = self.state(deadline) if done.state is None else done.state
             refused = {i: excerpt(words, LONGEST_ANSWER) for i, words in done.refused.items()}
-            return Applied(done.commanded, done.answered, now(), state, refused)
+            return Applied(done.commanded, done.answered, now(), state, refused, done.unsteady)
 
     def presume(self, state: State) -> None:
         """Do nothing, as switches of this family have a read-back."""
