@@ -12,16 +12,9 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from testbed.twin.namespaces import NEWNET, setns, unshare
+from testbed.twin.redirect_filters import RedirectFilters
 
 _INGRESS = 0xFFFF0000
-_ALL_PROTOCOLS = 0x0003
-_FILTER: dict[str, Any] = {
-    "parent": _INGRESS,
-    "protocol": _ALL_PROTOCOLS,
-    "prio": 1,
-    "target": 0x10000,  # pyroute2's u32 wants a target even where the kernel does not
-    "keys": ["0x0/0x0+0"],
-}
 
 _QUEUE = "500ms"
 """What may wait at a port: more than TCP has on its way, for a port that is busy makes its host
@@ -54,10 +47,12 @@ class Network:
         if namespace is not None:
             setns(namespace, NEWNET)
         self._route = IPRoute()
+        self._filters = RedirectFilters()
 
     def close(self) -> None:
         """Close the netlink socket and end the thread."""
         self._worker.submit(lambda: self._route.close()).result()
+        self._filters.close()
         self._worker.shutdown()
 
     def _do(self, what: str, call: str, *arguments: Any, **named: Any) -> Any:
@@ -143,14 +138,17 @@ class Network:
 
     def redirect(self, source: str, sink: str) -> None:
         """Redirect every frame that arrives at `source` to be sent out of `sink`."""
-        out = {"kind": "mirred", "direction": "egress", "action": "redirect"}
-        action = {**out, "ifindex": self.index(sink)}
-        what = f"redirect {source} to {sink}"
-        self._tc(what, "add-filter", "u32", source, action=action, **_FILTER)
+        try:
+            self._filters.add(self.index(source), self.index(sink))
+        except OSError as error:
+            raise OSError(error.errno, f"redirect {source} to {sink}: {error.strerror}") from error
 
     def stop_redirect(self, source: str) -> None:
         """Remove the redirect, so that frames that arrive at `source` are dropped."""
-        self._tc(f"stop redirect of {source}", "del-filter", "u32", source, **_FILTER)
+        try:
+            self._filters.remove(self.index(source))
+        except OSError as error:
+            raise OSError(error.errno, f"stop redirect of {source}: {error.strerror}") from error
 
     def _link(self, what: str, command: str, **arguments: Any) -> None:
         self._do(what, "link", command, **arguments)
