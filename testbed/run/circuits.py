@@ -46,6 +46,7 @@ def verify_links(
     change: Callable[[], object],
     *,
     ends_that_ask: int = 2,
+    light: float = _LIGHT_LIMIT,
 ) -> list[LinkVerdict]:
     """Change circuits, and identify both ends of each new circuit over the light itself.
 
@@ -53,10 +54,10 @@ def verify_links(
     that expires during a slow change is repeated: the limit counts from the end of the change.
     Blocks until all are answered or that limit is over; every verified circuit is logged. Where one
     end asks, its question has passed one direction and the answer the other; both ends say when
-    each of them has its link.
+    each of them has its link. `light` is how many seconds the links may take to come up.
     """
     settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
-    limit = settle + _LIGHT_LIMIT
+    limit = settle + light
     asked = [
         (circuit, near, far, _ask(bench, near, far, limit))
         for circuit in sorted(circuits)
@@ -155,9 +156,11 @@ def make_identified(
     change: Callable[[], object],
     *,
     ends_that_ask: int = 2,
+    light: float = _LIGHT_LIMIT,
 ) -> None:
     """Change circuits as `verify_links` does; raise LabError for a new one that is not good."""
-    for verdict in verify_links(bench, circuits, log, change, ends_that_ask=ends_that_ask):
+    verify = partial(verify_links, ends_that_ask=ends_that_ask, light=light)
+    for verdict in verify(bench, circuits, log, change):
         if not verdict.good:
             raise LabError(
                 f"the switches report {verdict.circuit} as connected, but {verdict.detail}",

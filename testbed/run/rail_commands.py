@@ -9,7 +9,6 @@ from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
 from testbed.errors import LabError, UnsafeError
-from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
 from testbed.run.circuits import make_identified
@@ -18,6 +17,8 @@ from testbed.run.inbox import Inbox
 from testbed.run.running_job import RunningJob
 
 _CHANGE_LIMIT = 10.0
+_LINK_LIMIT = 20.0
+"""Seconds that links may take to come up: with some network cards 6 s (arXiv 2602.12521)."""
 
 
 class RailCommands:
@@ -63,17 +64,16 @@ class RailCommands:
     ) -> RailMoved:
         """Make a change; one that could not be rolled back ends the run, besides being failed."""
         deadline, move = Deadline.after(_CHANGE_LIMIT), command.move
-        owner, owned = self.owner(command.rail, move.stage.group), self._bench.fabric.owned
+        change = partial(self._change, command, sender, cleared, deadline)
         try:
             if before is not None and not before.wait(deadline.left):
                 raise LabError(f"the change of {command.rail} before it has not ended")
             _check_goes_on(sender)
-            if remove := move.remove & owned.all:  # an attempt before may have made some of it
-                owned.give(remove, owner, deadline)
-                self._bench.fabric.change(owner, remove, frozenset(), deadline, sender.name)
-            cleared.set()
-            _check_goes_on(sender)
-            self._add(owner, move.add, deadline, sender.name)
+            if self._bench.hosts:
+                identified = partial(make_identified, ends_that_ask=1, light=_LINK_LIMIT)
+                identified(self._bench, move.add, self._log, change)
+            else:
+                change()
         except UnsafeError as error:
             self._inbox.stop(error)
             raise
@@ -81,14 +81,25 @@ class RailCommands:
             cleared.set()
         return RailMoved(command.rail, move.number)
 
-    def _add(self, owner: str, circuits: Matching, deadline: Deadline, by: str) -> None:
-        fabric = self._bench.fabric
-        add = circuits - fabric.owned.of(owner)
-        change = partial(fabric.change, owner, frozenset(), add, deadline, by)
-        if self._bench.hosts:
-            make_identified(self._bench, circuits, self._log, change, ends_that_ask=1)
-        else:
-            change()
+    def _change(
+        self, command: MoveRail, sender: ActiveController, cleared: Event, deadline: Deadline
+    ) -> None:
+        """Remove and add at once, or first remove, where a change lasts until mirrors stand.
+
+        Then what is commanded next need not wait for that.
+        """
+        fabric, move, by = self._bench.fabric, command.move, sender.name
+        owner, owned = self.owner(command.rail, move.stage.group), fabric.owned
+        remove = move.remove & owned.all  # an attempt before may have made some of it
+        if remove:
+            owned.give(remove, owner, deadline)
+        if remove and not fabric.settles_unseen:
+            fabric.change(owner, remove, frozenset(), deadline, by)
+            cleared.set()
+            _check_goes_on(sender)
+            remove = frozenset()
+        fabric.change(owner, remove, move.add - owned.of(owner), deadline, by)
+        cleared.set()
 
 
 def _check_goes_on(sender: ActiveController) -> None:

@@ -1,6 +1,7 @@
 """The controller of rails with a switch that answers on a real line."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,11 @@ class RailsAtWork:
             for rank in ranks:
                 self.executor.observe(JobObserved("main", protocol.GroupJoined(rank, name)))
 
+    def tell_of_motion(self):
+        """Have the switch tell of mirrors that move, as those of other makers do."""
+        driver = self.bench.switches["ocs"]
+        driver._capabilities = replace(driver.capabilities, motion_unseen=False)
+
     def reach(self, name, number=0):
         stage = Stage(name, number, GROUPS[name])
         for rank in stage.ranks:
@@ -93,8 +99,19 @@ def at_work(lab, inbox):
         lab.put_back(one.bench)
 
 
-def test_circuits_of_stages_are_made_on_the_switch_and_their_ranks_are_told(at_work):
+CHANGES = {
+    False: (4, "what is in the way of pp0 goes in the same change"),
+    True: (5, "what is in the way of pp0 goes first, and pp1 settles beside it"),
+}
+
+
+@pytest.mark.parametrize("tells_of_motion", CHANGES)
+def test_circuits_of_stages_are_made_on_the_switch_and_their_ranks_are_told(
+    at_work, tells_of_motion
+):
     rails = at_work()
+    if tells_of_motion:
+        rails.tell_of_motion()
     for name in ("dp0", "dp1"):
         rails.reach(name)
         assert rails.are_told(name)
@@ -109,7 +126,8 @@ def test_circuits_of_stages_are_made_on_the_switch_and_their_ranks_are_told(at_w
     assert rails.executor.failure == ""
     rails.bench.fabric.check(soon())  # the switch reads the same
     changes = [event for event in rails.lab.log_events if event.kind == "fabric.change"]
-    assert len(changes) == 5, "what is in the way of pp0 goes first, and pp1 settles beside it"
+    count, why = CHANGES[tells_of_motion]
+    assert len(changes) == count, why
 
 
 def test_nothing_goes_until_those_at_both_ends_have_left(at_work):
@@ -150,8 +168,11 @@ def test_without_the_lease_nothing_is_moved_and_the_end_names_the_stage(at_work)
     assert rails.lit == frozenset()
 
 
-def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work):
+@pytest.mark.parametrize("tells_of_motion", CHANGES)
+def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work, tells_of_motion):
     rails = at_work()
+    if tells_of_motion:
+        rails.tell_of_motion()
     for name in ("dp0", "dp1"):
         rails.reach(name)
         assert rails.are_told(name)
@@ -171,5 +192,6 @@ def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work):
     rails.inbox.observe(TimerExpired())  # the first that is handled once the controller has ended
     rails.executor.end()
     assert may_go_on.is_set()
-    assert [kind for kind, _ in rails.lab.acts] == ["isolate"]
-    assert rails.lit == frozenset()
+    under_way = frozenset() if tells_of_motion else rails.circuits("pp0")
+    assert [kind for kind, _ in rails.lab.acts] == ["isolate" if tells_of_motion else "connect"]
+    assert rails.lit == under_way
