@@ -65,13 +65,7 @@ class HybridOnRails(Hybrid):
     controllers = ("rails",)
 
     def __init__(self, options: HybridOptions) -> None:
-        """Refuse pipelines whose ranks would each begin stages in an order of its own."""
         from testbed.collectives.groups import groups, named
 
         super().__init__(options)
-        if (stages := options.mesh.get("pp", 1)) > 2:
-            raise ValueError(
-                f"in a pipeline of {stages} stages a rank has two neighbours, which begin and end "
-                "their traffic with it at other times than it does: on rails a pipeline has 2"
-            )
         self.groups = named(groups(options.mesh))

@@ -30,7 +30,7 @@ class Operation(NamedTuple):
     name: str
     """Its name in nccl-tests."""
     ranks: tuple[int, ...]
-    """Those that take part."""
+    """Those that have circuits for it together: all of the group."""
     begin: float
     """When the rank came to it."""
     lit: float
@@ -115,7 +115,7 @@ class Operations:
         def run() -> int:
             return group.run(schedule, sums.vector).sent
 
-        done = self._run(place, place.members, "all_reduce", "all", run)
+        done = self._run(place, "all_reduce", "all", run)
         sums.verify(turn)
         for start, part in sums.places:
             flat[start : start + len(part)] = part
@@ -128,8 +128,7 @@ class Operations:
         def run() -> int:
             return messages.send(to, array)
 
-        edge = place.rank, to
-        self._run(place, _pair(place, to), "sendrecv", "send", run, edge)
+        self._run(place, "sendrecv", "send", run, (place.rank, to))
 
     def receive(self, dimension: str, source: int, array: Array) -> None:
         """Fill a contiguous array with the next message from one rank of the group."""
@@ -139,8 +138,7 @@ class Operations:
             messages.receive(source, array)
             return 0
 
-        edge = source, place.rank
-        self._run(place, _pair(place, source), "sendrecv", "receive", run, edge)
+        self._run(place, "sendrecv", "receive", run, (source, place.rank))
 
     def end_iteration(self) -> list[Operation]:
         """Begin the next iteration; return the operations of this one, in order."""
@@ -151,32 +149,34 @@ class Operations:
     def _run(
         self,
         place: _Place,
-        ranks: tuple[int, ...],
         operation: str,
         waits: str,
         run: Callable[[], int],
         edge: tuple[int, int] = (0, 0),
     ) -> Operation:
-        """Run an operation of some ranks of a group, and note it.
+        """Run an operation of a group, and note it.
 
-        Its number is made of the turn of its `edge`: who sends to whom, (0, 0) where all do.
+        Its number is made of the turn of its `edge`: who sends to whom, (0, 0) where all do. A
+        pipeline has the circuits of all its neighbours in one stage: which of them has traffic with
+        which changes with each micro-batch.
         """
         begin = lit = time.monotonic()
         if place.is_on_rail:
-            lit = self._begin(place, ranks)
+            lit = self._begin(place)
         sent = run()
         end, count, (source, to) = time.monotonic(), len(place.members), edge
         turn = self._turns[place.name, source, to]
         self._turns[place.name, source, to] += 1
         number = (turn * count + source) * count + to
+        ranks = place.members
         done = Operation(place.name, number, operation, ranks, begin, lit, end, sent, waits)
         self._done.append(done)
         if place.is_on_rail:
             self._order.after()
         return done
 
-    def _begin(self, place: _Place, ranks: tuple[int, ...]) -> float:
-        key = place.name, ranks
+    def _begin(self, place: _Place) -> float:
+        key = place.name, place.members
         if not self._drains:
             return self._order.before(key)
         return self._order.before(key, self._mesh.by_dimension[place.dimension].connections.drain)
@@ -197,7 +197,3 @@ def _place(mesh: MeshGroups, dimension: str, groups: Groups) -> _Place:
     }
     is_on_rail = len(members) > 1 and len(set(local.values())) == 1
     return _Place(dimension, f"{dimension}{number}", members, members.index(mesh.rank), is_on_rail)
-
-
-def _pair(place: _Place, other: int) -> tuple[int, ...]:
-    return tuple(place.members[number] for number in sorted((place.rank, other)))
