@@ -7,12 +7,17 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.analysis.steps import KINDS as STEPS
 from testbed.analysis.summary import Summary
 from testbed.errors import LabError, UsageError
+from testbed.events import Event
 from testbed.files import replace_file
+from testbed.record.log import read_events
+from testbed.record.rundir import RunDirectory
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
 from testbed.report.mesh_frames import mesh_drawings, routed_drawing
+from testbed.report.rail_figure import rail_drawings
 from testbed.report.short_arm_names import shortened
 
 
@@ -27,7 +32,8 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
         folder.mkdir(exist_ok=True)
         written = []
         short = shortened(summary)
-        for drawing in (*drawings(short), *routed_drawing(short), *mesh_drawings(run)):
+        of_rails = rail_drawings(short, _events(run))
+        for drawing in (*drawings(short), *routed_drawing(short), *mesh_drawings(run), *of_rails):
             for name, content in _files(drawing):
                 replace_file(folder / name, content)
                 written.append(folder / name)
@@ -37,6 +43,12 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
         raise LabError(
             f"writing figures to {folder} failed: {error.strerror}", hint=hint
         ) from error
+
+
+def _events(run: Path) -> Iterator[Event]:
+    path = RunDirectory(run).events
+    if path.exists():
+        yield from read_events(path, without=STEPS)
 
 
 def _files(drawing: Drawing) -> Iterator[tuple[str, bytes]]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from testbed.analysis.marks import NAMES
 from testbed.analysis.metrics import Metric
+from testbed.analysis.rail_spans import KINDS as RAIL_EVENTS
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
@@ -20,7 +21,8 @@ from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.arms import HEADINGS, arm_tables, columns_of, notes, rows_in_words
 from testbed.report.canvas import NARROW, WIDE, svg
 from testbed.report.claims import claim_of
-from testbed.report.drawings import drawings
+from testbed.report.drawings import Drawing, drawings
+from testbed.report.rail_figure import rail_drawings
 from testbed.report.settings_section import HEADINGS as HEADINGS_OF_PROFILES
 from testbed.report.settings_section import PROFILES_NOTE, profile_rows, settings_lines
 from testbed.report.short_arm_names import shortened
@@ -56,7 +58,8 @@ def _shown(value: object) -> object:
 
 
 def _page(summary: Summary, events: Iterable[Event]) -> dict[str, Any]:
-    needed = [event for event in events if event.kind in ("run.begin", "fault.inject")]
+    of_page = ("run.begin", "fault.inject", *RAIL_EVENTS)
+    needed = [event for event in events if event.kind in of_page]
     begin = next((event.data for event in needed if event.kind == "run.begin"), {})
     full, summary = summary, shortened(summary)
     arms, tables = anatomies(summary), arm_tables(summary)
@@ -71,7 +74,8 @@ def _page(summary: Summary, events: Iterable[Event]) -> dict[str, Any]:
         "claim": claim_of(summary.experiment) if arms else None,
         "checks": check_rows(summary.checks),
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
-        "figures": dict(_figures(summary)),
+        "figures": dict(_figures(drawings(summary))),
+        "rails": dict(_figures(rail_drawings(summary, needed))),
         "mark_names": NAMES[1:] if arms else (),
         "settings": list(settings_lines(summary.settings)),
         "profile_headings": HEADINGS_OF_PROFILES,
@@ -92,9 +96,9 @@ def _parts(arm: Anatomy) -> Iterator[dict[str, str]]:
         yield part | statistics_in_words(duration, "s")
 
 
-def _figures(summary: Summary) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _figures(found: Iterable[Drawing]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield each figure that there is something to draw for, in every form."""
-    for drawing in drawings(summary):
+    for drawing in found:
         drawn = ((form, drawing.draw(form)) for form in (WIDE, NARROW))
         yield drawing.name, [(form.name, svg(figure, drawing.name, form)) for form, figure in drawn]
 
