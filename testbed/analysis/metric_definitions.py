@@ -126,6 +126,8 @@ METRICS: dict[str, MetricDefinition] = {
         "s", "lower", "a change of circuits of a rail, from the last request on"
     ),
     "control_time": _Metric("s", "lower", "what of it is neither the switch's nor the link's"),
+    "retransmitted": _Metric("1", "lower", "segments that TCP sent again in collectives on rails"),
+    "dropped": _Metric("1", "lower", "frames that ports dropped in collectives on rails"),
     "stall": _Metric("s", "lower", "what of an iteration is there because circuits take time"),
     "stall_formula": _Metric("s", "lower", "the same by the closed formula, from the windows"),
     "slowdown": _Metric("1", "lower", "iteration over one whose circuits take no time"),

@@ -19,8 +19,9 @@ def rail_values(samples: Iterable[Event], others: Iterable[Event]) -> dict[str, 
     An iteration is a step of training, or one collective along each dimension, of the largest
     messages. The first half of
     them is left out: in it `learned` tries what is quicker. `change_time` is the median over all
-    changes of circuits in the trial.
+    changes of circuits in the trial. `retransmitted` and `dropped` are counts over all ranks.
     """
+    samples = list(samples)
     values = {}
     steps = [event.data for event in others if event.kind == "operations"]
     ends = _ends_of_steps(steps) if steps else _ends_of_collectives(samples)
@@ -29,7 +30,18 @@ def rail_values(samples: Iterable[Event], others: Iterable[Event]) -> dict[str, 
     lit = [event.data for event in others if event.kind == "stage.lit"]
     if changes := [said["seconds"] for said in lit if said["changed"]]:
         values["change_time"] = statistics.median(changes)
-    return values
+    return values | _losses(samples)
+
+
+def _losses(samples: Iterable[Event]) -> dict[str, float]:
+    """Return what was lost from the first sample of each rank to its last, of all ranks."""
+    said = [event.data for event in samples if "retransmitted" in event.data]
+    by_rank: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in said:
+        by_rank[each["rank"]].append(each)
+    ends = [(mine[0], mine[-1]) for mine in by_rank.values()]
+    names = ("retransmitted", "dropped") if said else ()
+    return {name: float(sum(last[name] - first[name] for first, last in ends)) for name in names}
 
 
 def profile_of(number: int, events: Iterable[Event], clocks: Clocks) -> Profile | None:

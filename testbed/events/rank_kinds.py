@@ -90,6 +90,14 @@ RANK_KINDS = {
         members=items("in a mesh, the ranks of this rank's group", optional=True),
         reached=number("s", "on rails, when it came to the collective", optional=True),
         lit=number("s", "on rails, when it knew that it has its circuits", optional=True),
+        retransmitted=integer(
+            "on rails, segments that TCP has sent again since its connections were made",
+            optional=True,
+        ),
+        dropped=integer(
+            "on rails, frames that its fabric ports have dropped since they were made",
+            optional=True,
+        ),
         begin=_BEGIN,
         end=_END,
         verified=_VERIFIED,

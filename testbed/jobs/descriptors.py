@@ -31,6 +31,9 @@ _MOST_RANKS = 4096
 _LONG = 1 << 20
 
 
+_ON_RAILS = ("iteration_time", "change_time", "control_time", "retransmitted", "dropped")
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointOptions:
     """When ranks write their state to disk, while the job goes on."""
@@ -173,7 +176,7 @@ class AllReduceOptions:
         """Yield the metrics that its trials measure without a fault."""
         yield from ("steps", "digest")
         mesh = self.mesh or {}
-        yield from ("iteration_time", "change_time", "control_time") if mesh else ()
+        yield from _ON_RAILS if mesh else ()
         along = [f"_along_{name}" for name, ranks in mesh.items() if ranks > 1]
         for size in map(size_name, self.sizes):
             for where in ("",) if self.mesh is None else along:

@@ -53,6 +53,12 @@ def test_every_value_is_right_while_circuits_are_re_pointed(finished) -> None:
     assert summary["metrics"]["only.iteration_time"]["median"] > 0.06
 
 
+def test_nothing_is_lost_when_circuits_go_and_come(finished) -> None:
+    summary, _, _ = finished
+    for name in ("retransmitted", "dropped"):
+        assert summary["metrics"][f"only.{name}"]["max"] == 0
+
+
 def test_no_circuit_went_while_its_stage_had_traffic(finished) -> None:
     _, run, _ = finished
     seen = monitor(read_events(run / "events.jsonl"))

@@ -57,6 +57,12 @@ _LOOK_AGAIN = 100e-6
 BYTES, FRAMES = "tx_bytes", "tx_packets"
 """Counters of what a port has sent, headers included."""
 
+DROPPED = "tx_dropped", "rx_dropped"
+"""Counters of frames that a port had and lost."""
+
+_TOTAL_RETRANS = 100
+"""Where struct tcp_info has the number of segments that were sent again."""
+
 _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
 
@@ -182,7 +188,7 @@ class PeerConnections:
 
     def interface(self) -> str:
         """Return the interface to which all connections are bound, or an empty string."""
-        names = {_interface_of(connection) for connection in self._sockets.values()}
+        names = {interface_of(connection) for connection in self._sockets.values()}
         return names.pop() if len(names) == 1 else ""
 
     def address_of(self, peer: Optional[Peer]) -> str:
@@ -216,11 +222,11 @@ class PeerConnections:
         They count since the ports were created; the list is empty where a connection is not bound
         to a port.
         """
-        names = {_interface_of(connection) for connection in self._sockets.values()}
+        names = {interface_of(connection) for connection in self._sockets.values()}
         if not all(names):
             return []
-        ports = [Path("/sys/class/net", name, "statistics") for name in names]
-        return [sum(int((port / one).read_text()) for port in ports) for one in counters]
+        found = [counted(name, *counters) for name in names]
+        return [sum(of_port) for of_port in zip(*found)]  # noqa: B905 - Python 3.9
 
     def close(self) -> None:
         """Close every connection and discard unsent data."""
@@ -231,12 +237,24 @@ class PeerConnections:
         return self._names.get(peer) or (peer if isinstance(peer, str) else f"rank {peer}")
 
 
+def retransmitted(connection: socket.socket) -> int:
+    """Return how many segments TCP has sent again since a connection was made (tcp_info, Linux)."""
+    known = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOTAL_RETRANS + 4)
+    return int(struct.unpack_from("=I", known, _TOTAL_RETRANS)[0])
+
+
+def counted(interface: str, *counters: str) -> list[int]:
+    """Return kernel counters of a network interface, since it was created."""
+    port = Path("/sys/class/net", interface, "statistics")
+    return [int((port / one).read_text()) for one in counters]
+
+
 def _unacknowledged(connection: socket.socket) -> int:
     answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4)
     return int(struct.unpack("i", answer)[0])
 
 
-def _interface_of(connection: socket.socket) -> str:
+def interface_of(connection: socket.socket) -> str:
     """Return the name of the interface that a socket is bound to, or an empty string."""
     name = connection.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
     return name.rstrip(b"\0").decode()

@@ -76,6 +76,10 @@ class MeshGroups:
         """Return what is told of stages; None where ranks reach each other at any time."""
         return None
 
+    def losses(self) -> dict[str, int]:
+        """Return what was lost on the way since the connections were made; only rails count it."""
+        return {}
+
     def barrier(self) -> None:
         """Return when every rank of the mesh has called this."""
         for group in self.by_dimension.values():

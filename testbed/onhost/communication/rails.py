@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..errors import Refused
+from .connections import DROPPED, counted, interface_of, retransmitted
 from .control import Control
 from .handshake import Address, connect_peers
 from .mesh import Groups, MeshGroups, members_of, path
@@ -172,6 +173,13 @@ class RailMesh(MeshGroups):
     def stages(self) -> RailStages:
         """Return the client of the rails, for stages that the job itself numbers from 0 on."""
         return RailStages(self._control, self.generation, OWN_STAGES)
+
+    def losses(self) -> dict[str, int]:
+        """Return segments that were sent again, and frames that a fabric port dropped, so far."""
+        connections = self._sockets.values()
+        ports = {name for each in connections if (name := interface_of(each))}
+        dropped = sum(sum(counted(name, *DROPPED)) for name in ports)
+        return {"retransmitted": sum(map(retransmitted, connections)), "dropped": dropped}
 
     def begin(self, dimension: str, place: int = 0) -> float:
         """Wait for the circuits of this rank's group, then for its ranks; return when lit."""

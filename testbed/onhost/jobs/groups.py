@@ -119,6 +119,7 @@ class Job:
                 operation=_OPERATIONS[self._options.collectives[turn.dimension]],
                 members=list(mesh.members[turn.dimension]),
                 **facts,
+                **mesh.losses(),
                 verified=True,
             )
 

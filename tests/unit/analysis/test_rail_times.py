@@ -1,5 +1,7 @@
 """The times of a job on rails, from planted events."""
 
+from dataclasses import replace
+
 import pytest
 
 from testbed.analysis.rail_times import rail_values
@@ -35,6 +37,16 @@ def test_an_iteration_is_of_the_largest_messages_alone():
 
 def test_a_change_takes_the_median_of_those_that_changed_something():
     assert rail_values([], [lit(0.1), lit(0.3), lit(0.2), lit(0.0, False)]) == {"change_time": 0.2}
+
+
+def test_losses_count_from_the_first_sample_of_each_rank_to_its_last():
+    def losing(rank, step, again, dropped):
+        before = sample(rank, step, float(step))
+        return replace(before, data={**before.data, "retransmitted": again, "dropped": dropped})
+
+    samples = [losing(0, 0, 5, 2), losing(1, 0, 1, 0), losing(0, 1, 9, 2), losing(1, 1, 1, 3)]
+    found = rail_values(iter(samples), [])
+    assert (found["retransmitted"], found["dropped"]) == (4.0, 3.0)
 
 
 def test_without_groups_and_rails_there_is_nothing():

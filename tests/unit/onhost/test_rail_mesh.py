@@ -91,6 +91,7 @@ def test_every_group_on_rails_has_every_value_right(gang, mode):
         assert all(sample["verified"] for sample in samples)
         for said in samples:
             assert said["reached"] <= said["lit"] <= said["begin"] <= said["end"]
+            assert (said["retransmitted"], said["dropped"]) == (0, 0)
     iterations = 1 + 1 + 2 * (1 + 3)  # connecting, probing, two sizes each with a warm-up
     assert len(at_work.moves) == 8 * iterations, "eight groups on rails, each in every iteration"
 
