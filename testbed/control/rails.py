@@ -53,6 +53,8 @@ class State:
     """Since when a rank has joined a group that others have not."""
     moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
     attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    silent: frozenset[int] = frozenset()
+    """The ranks whose heartbeat was missed, and of which nothing was heard since."""
     has_failed: bool = False
 
 
@@ -152,6 +154,13 @@ class Rails:
 
     def _heard(self, state: State, now: float, what: protocol.Observation) -> Step:
         match what:
+            case protocol.RankEnded(rank, code) if code:
+                return _failed(state, f"rank {rank} ended with code {code}")
+            case protocol.HeartbeatMissed(rank):
+                return replace(state, silent=state.silent | {rank}), ()
+            case protocol.GroupJoined() | protocol.StageLeft() | protocol.StageReached():
+                state = replace(state, silent=state.silent - {what.rank})
+        match what:
             case protocol.GroupJoined(rank, group):
                 return self._joined(state, now, rank, group)
             case protocol.StageLeft(rank, following):
@@ -219,7 +228,10 @@ class Rails:
         late = [(since, self._who_is_absent(state, one)) for one, since in state.joining.items()]
         late += [(since, self._why_late(state, one)) for one, since in state.waiting.items()]
         since, why = min(late, default=(now, ""))
-        return _failed(state, why) if why and now >= since + self._limit else (state, commands)
+        if not why or now < since + self._limit:
+            return state, commands
+        silent = " and ".join(map(str, sorted(state.silent)))
+        return _failed(state, f"{why}; nothing is heard of rank {silent}" if silent else why)
 
     def _who_is_absent(self, state: State, group: str) -> str:
         rail = state.groups[group]
@@ -233,7 +245,8 @@ class Rails:
         own = state.rails[rail]
         took = f"ranks have waited {self._limit:g} s for the circuits of {stage}"
         if any(move.stage == stage for move in own.rail.moves.values()):
-            return f"{took}: the switch has not made them"
+            circuits = " and ".join(sorted(map(str, state.rules[rail].rail.circuits(stage))))
+            return f"{took}, which were commanded: nothing has passed {circuits} yet"
         late = state.rules[rail].rail.late(own.rail, stage)
         using = [
             f"{own.rail.using[rank]} with rank {other}"

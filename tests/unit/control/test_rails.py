@@ -163,12 +163,33 @@ def test_a_rank_that_never_asks_is_named_after_the_limit():
     assert step(controller, state, 16.0, TimerExpired())[1] == ()
 
 
-def test_a_switch_that_never_answers_is_named_after_the_limit():
+def test_circuits_that_nothing_ever_passes_are_named_after_the_limit():
     controller, state = two_rails()
     state, _ = reach(controller, state, "dp0", now=5.0)
     _, commands = step(controller, state, 15.0, TimerExpired())
-    text = "ranks have waited 10 s for the circuits of dp0 0: the switch has not made them"
+    text = (
+        "ranks have waited 10 s for the circuits of dp0 0, which were commanded: nothing has "
+        "passed h0.p0–h1.p1 and h0.p1–h1.p0 yet"
+    )
     assert commands == (Fail(text),)
+
+
+def test_a_rank_that_is_silent_while_others_wait_is_named_beside_those_that_wait_for_it():
+    controller, state = two_rails()
+    state, _ = reach(controller, state, "dp1", now=5.0, ranks=[3])
+    for rank in (0, 2):
+        state, _ = step(controller, state, 6.0, said("main", protocol.HeartbeatMissed, rank))
+    state, _ = step(controller, state, 7.0, said("main", protocol.StageLeft, 2, None))
+    _, (failed,) = step(controller, state, 15.0, TimerExpired())
+    assert "rank 1 has not asked" in failed.reason
+    assert failed.reason.endswith("; nothing is heard of rank 0"), "rank 2 was heard since"
+
+
+@pytest.mark.parametrize("code", [0, -9])
+def test_a_rank_that_dies_ends_the_job_at_once_and_one_that_is_done_does_not(code):
+    controller, state = two_rails()
+    _, commands = step(controller, state, 5.0, said("main", protocol.RankEnded, 3, code))
+    assert commands == ((Fail("rank 3 ended with code -9"),) if code else ())
 
 
 def test_a_change_that_is_refused_is_commanded_again_and_then_given_up():
