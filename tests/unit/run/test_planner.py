@@ -60,6 +60,7 @@ NOT_ON_A_RACK = {
     "groups": "packet-quad",
     "hybrid": "packet-quad",
     "opus": "rails",
+    "opus-faults": "rails",
     "opus-link-up": "rails",
     "rails": "rails",
     "reconfigure": "quad",
