@@ -27,6 +27,7 @@ from testbed.errors import (
     LinkLost,
     NoReply,
     NotKnown,
+    Rejected,
     TestbedError,
     UsageError,
 )
@@ -198,7 +199,7 @@ class Crossbar:
         self._foreign.note(state, change)
         expected = self._ours.on_ports(after(state, change))
         self._commanded_at = self._clock.now()
-        applied = self._send(change, expected, deadline)
+        applied = self._send(state, change, expected, deadline)
         self._ours.own(state, change, applied)
         self._lag.compare(state, change, applied)
         self._planned = self._planned[0], applied.state
@@ -288,12 +289,20 @@ class Crossbar:
         self._rollback.go(goal, deadline, must_be_stable=self._is_doubted)
         self._is_doubted = False
 
-    def _send(self, change: Change, expected: State, deadline: Deadline) -> Applied:
-        """Send a change; replace a lost answer by a read."""
+    def _send(self, before: State, change: Change, expected: State, deadline: Deadline) -> Applied:
+        """Send a change; replace a lost answer by a read.
+
+        What was refused may have been done in part, and wrongly: that is ours to take back.
+        """
         self.callbacks.may_move()
         began = now()
         try:
             return self._switch.apply(change, deadline)
+        except Rejected:
+            with suppress(LabError):
+                left = Applied(began, now(), now(), self._switch.state(deadline))
+                self._ours.own(before, change, left)
+            raise
         except _LOST as lost:
             with suppress(LabError):
                 state = self._switch.state(deadline)

@@ -242,6 +242,18 @@ def test_a_change_under_way_that_fails_takes_back_only_its_own(rack):
     assert rack.shown() == {}
 
 
+def test_what_a_refused_line_did_wrong_is_taken_back_with_it(rack):
+    before = Circuit.parse("h0.p0", "h2.p0")
+    rack.has("x", before)
+    for fault, scope in (("error", {"command": "SUB"}), ("misrouted", {"port": 6})):
+        rack.far_ends["ocs"].fault(fault, count=1, **scope)
+    with pytest.raises(InstrumentError, match=r"refused .* the change was rolled back"):
+        rack.has("x", Circuit.parse("h1.p1", "h2.p1"))
+    assert rack.shown() == {1: 21, 5: 17}
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+
+
 @pytest.mark.parametrize(
     ("owner", "circuit"), [("x", OTHER), ("y", ONE), ("y", Circuit.parse("h0.p1", "h2.p1"))]
 )
