@@ -24,6 +24,11 @@ def conceal(word: str) -> None:
             _concealed = tuple(sorted(spellings.union(_concealed), key=len, reverse=True))
 
 
+def conceals() -> bool:
+    """Return whether there is anything to mask."""
+    return bool(_concealed)
+
+
 def masked(text: str) -> str:
     """Return the text with `***` in place of every concealed word."""
     for word in _concealed:

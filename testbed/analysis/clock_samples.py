@@ -84,10 +84,14 @@ class ClockSamples:
     def corrected(self, mono: float) -> tuple[float, float, float]:
         """Convert a time stamp of this clock to seconds of the log: bounds, and the best guess."""
         after = bisect_right(self._readings, mono)
-        low, high = self._between(after, mono)
-        middle, ahead, rate = self._line(after)
+        if after == len(self._times):  # as most stamps are while a job runs
+            low, high = self._cone_at(after - 1, mono)
+        else:
+            low, high = self._between(after, mono)
+        middle, ahead, rate = self._lines.get(after) or self._line(after)
         around = mono - (low + high) / 2
-        guess = min(max(ahead + rate * (around - middle), low), high)
+        guess = ahead + rate * (around - middle)
+        guess = low if guess < low else high if guess > high else guess
         return mono - high, mono - low, mono - guess
 
     def all_corrected(self, stamps: Floats) -> tuple[Floats, Floats, Floats]:
@@ -146,8 +150,6 @@ class ClockSamples:
 
     def _between(self, after: int, mono: float) -> tuple[float, float]:
         """Return between what the clock was ahead when it showed `mono`, before sample `after`."""
-        if after == len(self._times):  # as most stamps are while a job runs
-            return self._cone_at(after - 1, mono)
         other_low, other_high = self._cone_at(after, mono)
         if after == 0:
             return other_low, other_high

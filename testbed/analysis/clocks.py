@@ -136,7 +136,9 @@ class Clocks:
 
     def bounds(self, event: Event, stamps: Iterable[float]) -> list[Bounds] | None:
         """Convert several time stamps in one event as `instant` does, without making instants."""
-        starts = [one for one in self._starts.get(event.data["host"], ()) if one.is_measured]
+        starts = self._starts.get(event.data["host"], [])
+        if len(starts) > 1 or not (starts and starts[0].is_measured):
+            starts = [one for one in starts if one.is_measured]
         if not starts:
             return None
         return [_corrected(starts, event.t, mono) for mono in stamps]

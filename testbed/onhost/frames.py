@@ -30,17 +30,24 @@ class Decoder:
 
     def feed(self, data: bytes) -> list[Message]:
         """Return the messages that `data` completes; raise ProtocolError for an invalid frame."""
-        self._held += data
-        messages = []
-        while len(self._held) >= LENGTH_BYTES:
-            length = int.from_bytes(self._held[:LENGTH_BYTES], "big")
+        held = self._held
+        if held:
+            held += data
+        found = held or data  # a frame in one piece, as nearly all come, is not copied
+        messages, begin = [], 0
+        while len(found) - begin >= LENGTH_BYTES:
+            body = begin + LENGTH_BYTES
+            length = int.from_bytes(found[begin:body], "big")
             if length > self._largest:
                 raise ProtocolError(f"a frame announces {length} bytes, more than {self._largest}")
-            end = LENGTH_BYTES + length
-            if len(self._held) < end:
+            if len(found) < body + length:
                 break
-            messages.append(_message(bytes(self._held[LENGTH_BYTES:end])))
-            del self._held[:end]
+            begin = body + length
+            messages.append(_message(bytes(found[body:begin])))
+        if held:
+            del held[:begin]
+        else:
+            held += data[begin:]
         return messages
 
     @property
@@ -54,7 +61,7 @@ class Decoder:
 
 def _message(body: bytes) -> Message:
     try:
-        message = json.loads(body)
+        message = json.loads(body.decode("utf-8", "surrogatepass"))
     except ValueError as error:
         raise ProtocolError(f"a frame holds no JSON: {body[:80]!r}") from error
     if not isinstance(message, dict):

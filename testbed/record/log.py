@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from testbed.clock import now
+from testbed.concealed import conceals
 from testbed.errors import LabError, UsageError
 from testbed.events import NAMES, Event, Subscriber
 from testbed.events.origin import current_origin
@@ -76,12 +77,18 @@ class EventLog:
         that is not registered, and LabError when the log cannot be written, unless it is not
         `required`.
         """
-        return self.append_data(kind, subject, at, data)
+        return self._append(kind, subject, at, masked_data(data, NAMES))
 
     def append_data(
         self, kind: str, subject: str, at: float | None, data: Mapping[str, Any]
     ) -> Event:
-        """Write one event as `append` does, from data at hand: reports are many."""
+        """Write one event as `append` does, from the data of a report: those are many.
+
+        It is plain data, as JSON has it, and nobody changes it afterwards.
+        """
+        return self._append(kind, subject, at, _masked(data))
+
+    def _append(self, kind: str, subject: str, at: float | None, data: Mapping[str, Any]) -> Event:
         with self._lock:
             event = self._event(self._seq, kind, subject, at, data)
             self._seq += 1
@@ -98,7 +105,7 @@ class EventLog:
     def unwritten(self, kind: str, subject: str, at: float, data: Mapping[str, Any]) -> Event:
         """Pass an event to every subscriber only; its `seq` is -1. Raise as `append`."""
         with self._lock:
-            event = self._event(-1, kind, subject, at, data)
+            event = self._event(-1, kind, subject, at, _masked(data))
             self._pass_on(event)
         return event
 
@@ -108,7 +115,7 @@ class EventLog:
         if not is_registered(kind):
             raise ValueError(f"{kind!r} is not a kind of event")
         t = (now() if at is None else at) - self.started
-        return Event(seq, t, kind, subject, self.trial, masked_data(data, NAMES), current_origin())
+        return Event(seq, t, kind, subject, self.trial, data, current_origin())
 
     def _pass_on(self, event: Event) -> None:
         for subscriber in self._subscribers:
@@ -131,6 +138,10 @@ class EventLog:
             finally:
                 with suppress(OSError):
                     self._file.close()
+
+
+def _masked(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return masked_data(data, NAMES) if conceals() else data
 
 
 def _age(events: Sequence[Event]) -> float:

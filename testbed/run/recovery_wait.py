@@ -45,7 +45,8 @@ class RecoveryWait:
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
         of_programs = self.job.programs.failure if self.job.programs else ""
-        return self._recoveries.failure or of_programs or self.job.failure
+        failure = self.controllers.failure_of(self.job.name)  # asked after each report
+        return failure or of_programs or self.job.failure
 
     def _wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Wait until a condition holds, or the job has ended or cannot go on; tell whether so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from testbed.events import Event
 from testbed.events.origin import Origin, attributed
@@ -13,6 +14,11 @@ from testbed.run.running_job import RunningJob
 from testbed.run.step_record import StepRecord
 
 Follower = Callable[[RunningJob, Report, Event | None], None]
+
+
+@lru_cache(64)
+def _of(job: str) -> Origin:
+    return Origin(job)
 
 
 class RunningJobs(Mapping[str, RunningJob]):
@@ -57,7 +63,7 @@ class RunningJobs(Mapping[str, RunningJob]):
         jobs = self.of(report)
         only = jobs[0] if len(jobs) == 1 else None
         name, rank = (only.name, only.rank_in(report)) if only else ("", None)
-        with attributed(Origin(name)):
+        with attributed(_of(name)):
             event = record(report, rank, records.get(name, log))
         cause = event.seq if event and event.is_recorded else None
         for job in jobs:
