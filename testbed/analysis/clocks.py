@@ -123,7 +123,10 @@ class Clocks:
             self._of(event)[-1].add(event.t, event.data["ahead"], event.data["bound"])
 
     def _of(self, event: Event) -> list[ClockSamples]:
-        return self._starts.setdefault(event.subject, [ClockSamples(event.t, self._slew)])
+        found = self._starts.get(event.subject)
+        if found is None:
+            found = self._starts[event.subject] = [ClockSamples(event.t, self._slew)]
+        return found
 
     def instant(self, event: Event, mono: float) -> Instant | None:
         """Convert a host's time stamp to seconds of the log; None if the clock was not measured.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from testbed.analysis.report_lines import ReportLine
 from testbed.analysis.step_reports import StepReports
 from testbed.analysis.steps import KINDS
 from testbed.events import Event
@@ -11,14 +12,42 @@ from testbed.events import Event
 UNREAD = ("clock.offset",)
 """Kinds of events that say nothing of a trial: what the hosts' clocks showed, `Clocks` knows."""
 
-_TOGETHER = 32
+_TOGETHER = 128
 """Reports that are taken at once."""
+
+
+class _Waiting:
+    """Reports of one job that are handed over together, in the order of the log."""
+
+    def __init__(self, reports: StepReports) -> None:
+        self._reports = reports
+        self._events: list[Event] = []
+        self._lines: list[ReportLine] = []
+
+    def add(self, report: Event | ReportLine) -> None:
+        """Take one more; what waits as events was before what waits as lines."""
+        if isinstance(report, ReportLine):
+            self._lines.append(report)
+        else:
+            if self._lines:
+                self.hand_over()
+            self._events.append(report)
+        if len(self._lines) == _TOGETHER or len(self._events) == _TOGETHER:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Give the table what waits."""
+        if self._events:
+            self._reports.extend(self._events)
+        if self._lines:
+            self._reports.extend_by_lines(self._lines)
+        self._events, self._lines = [], []
 
 
 class TrialEvents:
     """The events of one trial without the `UNREAD` ones; those of steps are kept in columns."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, events: Iterable[Event | ReportLine] = ()) -> None:
         """Take the events of one trial in the order of the log."""
         self.jobs: Sequence[str] = ()
         """The names of its jobs, where there are several."""
@@ -26,27 +55,26 @@ class TrialEvents:
         """Of timed collectives, once more: each of them is a run of an algorithm."""
         self.others: list[Event] = []
         self._reports: dict[str, StepReports] = {}
-        waiting: dict[str, list[Event]] = {}
+        waiting: dict[str, _Waiting] = {}
         generations: list[Event] = []
         for event in events:
-            if event.kind in KINDS:
+            if isinstance(event, ReportLine) or event.kind in KINDS:
                 job = event.origin.job
                 if job not in self._reports:
-                    self._reports[job], waiting[job] = StepReports(), []
-                waiting[job].append(event)
-                if len(waiting[job]) == _TOGETHER:
-                    self._reports[job].extend(waiting[job])
-                    waiting[job].clear()
-            elif event.kind not in UNREAD:
+                    self._reports[job] = StepReports()
+                    waiting[job] = _Waiting(self._reports[job])
+                waiting[job].add(event)
+                if isinstance(event, Event) and event.kind == "sample":
+                    self.samples.append(event)
+                continue
+            if event.kind not in UNREAD:
                 self.others.append(event)
             if event.kind == "membership":
                 generations.append(event)
-            if event.kind == "sample":
-                self.samples.append(event)
             if event.kind == "trial.begin":
                 self.jobs = event.data.get("jobs", ())
-        for job, rest in waiting.items():
-            self._reports[job].extend(rest)
+        for rest in waiting.values():
+            rest.hand_over()
         for event in generations:
             reports = self._reports.get(event.subject) if self.jobs else self.reports
             if reports is not None:

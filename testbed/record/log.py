@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.clock import now
 from testbed.concealed import conceals
@@ -20,6 +20,8 @@ from testbed.files import open_file, read_lines
 from testbed.record.event_kinds import is_registered
 from testbed.record.lines import MAX_LOG, repair_torn_line
 from testbed.secret import masked_data
+
+_Short = TypeVar("_Short")
 
 
 class EventLog:
@@ -163,13 +165,13 @@ def read_events(
     path: Path,
     *,
     without: Collection[str] = (),
-    shortcut: Callable[[bytes], Event | None] = lambda _: None,
-) -> Iterator[Event]:
+    shortcut: Callable[[bytes], _Short | None] = lambda _: None,
+) -> Iterator[Event | _Short]:
     """Yield the events of a log; a last line that a crash truncated is left out.
 
     Raise UsageError for any other line that is no event. Those of the kinds `without` are not even
-    parsed, where a line begins as `EventLog` writes it; nor is one of which `shortcut` returns the
-    event with as much of its data as the caller needs.
+    parsed, where a line begins as `EventLog` writes it; nor is one of which `shortcut` returns as
+    much as the caller needs.
     """
     skipped = _beginning(without) if without else None
     broken: ValueError | None = None
@@ -178,11 +180,13 @@ def read_events(
         for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
             if broken is not None:  # it was not the last line
                 raise UsageError(f"{path}:{number - 1}: {broken}") from broken
-            event = shortcut(line)
-            if event is None and skipped is not None and skipped.match(line):
+            if (short := shortcut(line)) is not None:
+                yield short
+                continue
+            if skipped is not None and skipped.match(line):
                 continue
             try:
-                event = event or Event.from_json(line.decode())
+                event = Event.from_json(line.decode())
             except ValueError as error:
                 broken = error
             else:
