@@ -37,6 +37,17 @@ def test_secrets_are_masked_except_where_they_are_names(log, tmp_path):
     assert (event.data["argv"], event.data["why"]) == (["--at=***"], "***")
 
 
+def test_secrets_in_reports_are_masked_too(log, tmp_path):
+    conceal("gpu-node-1")
+    said = {"host": "gpu-node-1", "rank": 0, "why": "gpu-node-1"}
+    shown = [
+        log.append_data("rank.left", "rank 0", log.started, said),
+        log.unwritten("rank.left", "rank 0", log.started, said),
+        *read_events(tmp_path / "events.jsonl"),
+    ]
+    assert [dict(event.data) for event in shown] == [{**said, "why": "***"}] * 3
+
+
 def test_many_threads_append_complete_events_in_one_order(log, tmp_path):
     heard = []
     log.subscribe(heard.append)
