@@ -94,7 +94,7 @@ class Polatis(Switch[PolatisOptions, Scpi]):
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Remove, add, check for errors and read back in one line."""
-        ports = _ends(change.adds)
+        ports = _ends(dict(sorted(change.adds.items())))
         queries = [_STATE_QUERY, _flags_query(ports)] if ports else [_STATE_QUERY]
 
         def parse(answers: Sequence[str]) -> tuple[State, Mapping[int, str]]:

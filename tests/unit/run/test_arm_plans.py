@@ -12,22 +12,12 @@ from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "configs"
-LABS = {
-    "gloo": "packet-quad",
-    "groups": "packet-quad",
-    "hybrid": "packet-quad",
-    "nccl-tests": "example-lab",
-    "opus": "rails",
-    "rails": "rails",
-}
-LABS |= {"reconfigure": "quad", "stragglar": "packet-rack"}
-LABS |= {"stragglar-training": "slow-packet-rack"}
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.yaml"))
 
 
 def planned(name):
     experiment = load_experiment(ROOT / "experiments" / f"{name}.yaml")
-    lab = load_lab(CONFIGS / f"{LABS.get(name, 'rack')}.yaml")
+    lab = load_lab(CONFIGS / f"{experiment.lab}.yaml")
     return experiment, lab, make_plan(experiment, lab, seed=7, repeat=2)
 
 
