@@ -66,7 +66,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     import redis
 
     url: str = request.getfixturevalue("redis_url")
-    redis.Redis.from_url(url).flushall()
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
     return url
 
 
