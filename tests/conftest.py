@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import gc
+import os
 import signal
 from collections.abc import Generator, Iterator
 
@@ -8,6 +9,10 @@ import pytest
 from hypothesis import settings
 
 from testbed import commands
+
+for library in ("OMP", "OPENBLAS", "MKL"):  # before numpy is imported
+    # Ranks compute with one thread each; with more, sums may have other last bits.
+    os.environ[f"{library}_NUM_THREADS"] = "1"
 
 settings.register_profile("sample", deadline=None, max_examples=25)
 settings.register_profile("full", deadline=None, max_examples=300)
