@@ -88,7 +88,7 @@ def test_a_chip_of_a_slice_is_replaced_and_the_slice_beside_it_keeps_its_paths(
     steps = [event for event in events if event["kind"] == "step"]
     assert all(step["data"]["verified"] for step in steps)
     (joined,) = (event for event in events if event["kind"] == "membership")
-    after = [e for e in steps if e["job"] == "struck" and e["seq"] > joined["seq"]]
+    after = [e for e in steps if e.get("job") == "struck" and e["seq"] > joined["seq"]]
     assert {step["data"]["rank"] for step in after} == {0, 1}
 
 
