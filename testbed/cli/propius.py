@@ -51,9 +51,9 @@ def propius(
             hint="pip install 'optical-testbed[propius]'",
         ) from error
     if role not in ROLES:
-        raise UsageError(f"{role!r} is no role", hint=f"there are {', '.join(ROLES)}")
+        raise UsageError(f"unknown role {role!r}", hint=f"known: {', '.join(ROLES)}")
     end = seconds_of("--for", for_) if for_ else None
     names = [name for name in managers.split(",") if name]
     with serving(role, listen, store, policy, names, root) as where:
-        print(f"the {role} is called at {where}; Ctrl-C ends it", flush=True)
+        print(f"the {role} listens at {where}; Ctrl-C ends it", flush=True)
         threading.Event().wait(end)

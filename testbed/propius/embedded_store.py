@@ -129,18 +129,11 @@ class EmbeddedStore:
     def _write_job(self, job: str, before: Job | None, after: Job | None) -> None:
         if after == before:
             return
-        gone = (before.members if before else frozenset()) - (
-            after.members if after else frozenset()
-        )
-        come = (after.members if after else frozenset()) - (
-            before.members if before else frozenset()
-        )
-        remove, add = (
-            "DELETE FROM members WHERE job = ? AND client = ?",
-            "INSERT INTO members VALUES (?, ?)",
-        )
-        self._base.executemany(remove, [(job, client) for client in gone])
-        self._base.executemany(add, [(job, client) for client in come])
+        had, has = (record.members if record else frozenset() for record in (before, after))
+        remove = "DELETE FROM members WHERE job = ? AND client = ?"
+        add = "INSERT INTO members VALUES (?, ?)"
+        self._base.executemany(remove, [(job, client) for client in had - has])
+        self._base.executemany(add, [(job, client) for client in has - had])
         if after is None:
             self._base.execute("DELETE FROM jobs WHERE id = ?", (job,))
         else:

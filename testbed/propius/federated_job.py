@@ -19,7 +19,7 @@ from testbed.propius.calls import Calls
 from testbed.tenancy.aggregation import Code
 from testbed.tenancy.attributes import Attributes
 from testbed.tenancy.replies import Reply
-from testbed.tenancy.tensors import Model, Values, decode, encode
+from testbed.tenancy.tensors import Model, Values, encode
 
 _LOOK_EVERY = 0.02
 """Seconds from one question for a sum to the next."""
@@ -100,11 +100,6 @@ class FederatedJob:
     def _expect(self, method: str, asked: object) -> None:
         if (reply := self._jobs(method, asked).reply) != Reply.OK:
             raise LabError(f"{method} of the job {self.name} was answered with {reply!r}")
-
-
-def values_of(parameters: bytes, model: Model) -> Values:
-    """Return parameters as they come from a server, as one array in float64."""
-    return decode(parameters, model)
 
 
 def _split(values: Values, model: Model) -> Sequence[Values]:

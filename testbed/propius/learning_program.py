@@ -12,25 +12,21 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import numpy as np
 
-from testbed.clock import Deadline
-from testbed.errors import LabError
 from testbed.propius import control_pb2 as messages
 from testbed.propius.balancer import SERVICE as CLIENTS
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.digits import MODEL, SIZE, Digits
 from testbed.propius.federated_job import FederatedJob, Round
 from testbed.propius.learner import Learner
-from testbed.propius.rpc import Caller, Unreachable
+from testbed.propius.rpc import Caller, calling
 from testbed.propius.serve import serving
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
 
@@ -40,6 +36,8 @@ FLUSH_AFTER = 0.05
 CONTROL, DATA = 7000, 7010
 """Ports: of the balancer, and of root and leaves."""
 _ROUND_S, _MEETING_S = 30.0, 30.0
+_LONGEST_S = 2 * ROUNDS * _ROUND_S
+"""What all rounds of both jobs may take."""
 
 
 def main(policy: str, first: str, rank: int, ranks: int) -> None:
@@ -61,15 +59,14 @@ def _be_jobs(policy: str, first: str, digits: Digits) -> None:
         ]
         stack.enter_context(serving("balancer", f"{first}:{CONTROL}", managers=managers))
         where = stack.enter_context(serving_root(f"{first}:{DATA}", FLUSH_AFTER))
-        jobs, root = Caller(at, DESCRIPTOR.services_by_name["JobManager"]), Caller(where, ROOT)
+        jobs = stack.enter_context(calling(at, DESCRIPTOR.services_by_name["JobManager"]))
+        root = stack.enter_context(calling(where, ROOT))
         with ThreadPoolExecutor(len(RATES)) as pool:
             begun = time.perf_counter()
             found = {name: pool.submit(_run, name, jobs, root) for name in RATES}
             for name, job in found.items():
                 _report(name, job.result(), digits)
             print(f"both jobs took {time.perf_counter() - begun:.3f} s", flush=True)
-        jobs.close()
-        root.close()
 
 
 def _run(name: str, jobs: Caller, root: Caller) -> list[Round]:
@@ -98,43 +95,19 @@ def _be_site(first: str, rank: int, digits: Digits) -> None:
     over = Event()
     names = [f"client {number}" for number in range((rank - 1) * OF_A_SITE, rank * OF_A_SITE)]
     with ExitStack() as stack, ThreadPoolExecutor(OF_A_SITE) as pool:
-        _wait_for(first)
+        managers = stack.enter_context(calling(f"{first}:{CONTROL}", CLIENTS))
+        anybody = messages.ClientName(client="nobody")
+        managers.wait_until_up("Ping", anybody, _MEETING_S)
         where = stack.enter_context(serving_leaf(f"{own}:{DATA}", root, FLUSH_AFTER))
-        managers, leaf = Caller(f"{first}:{CONTROL}", CLIENTS), Caller(where, LEAF)
-        stack.callback(managers.close)
-        stack.callback(leaf.close)
+        leaf = stack.enter_context(calling(where, LEAF))
         learners = [Learner(name, digits, RATES, managers, leaf) for name in names]
         running = [pool.submit(learner.run, over) for learner in learners]
-        for _ in _pings(managers):
-            time.sleep(0.2)
-        over.set()
+        try:
+            managers.wait_until_down("Ping", anybody, _LONGEST_S)
+        finally:
+            over.set()
         for each in running:
             each.result()
-
-
-def _pings(managers: Any) -> Iterator[None]:
-    """Yield for as long as the control plane answers."""
-    while True:
-        try:
-            managers("Ping", messages.ClientName(client="nobody"))
-        except LabError:
-            return
-        yield
-
-
-def _wait_for(first: str) -> None:
-    """Wait until the control plane answers."""
-    deadline = Deadline.after(_MEETING_S)
-    managers = Caller(f"{first}:{CONTROL}", CLIENTS)
-    while True:
-        try:
-            managers("Ping", messages.ClientName(client="nobody"))
-            break
-        except Unreachable:
-            if deadline.passed:
-                raise
-            time.sleep(0.05)
-    managers.close()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ The only module that imports grpc, so that nothing but messages is generated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from testbed.clock import Deadline
 from testbed.errors import LabError
 
 _MOST_BYTES = 512 * 2**20
@@ -29,6 +31,7 @@ _OPTIONS = [
 ANSWER_S = 10.0
 """Seconds that an answer may take."""
 _LINGER_S = 2.0
+_ASK_AGAIN_S = 0.1
 
 
 class Server:
@@ -96,6 +99,32 @@ class Caller:
                 hint="is it up? Asking again is safe",
             ) from error
 
+    def wait_until_up(self, method: str, request: Any, seconds: float) -> None:
+        """Ask until there is an answer; raise Unreachable if there is none within `seconds`."""
+        deadline = Deadline.after(seconds)
+        while True:
+            try:
+                self(method, request)
+                return
+            except Unreachable:
+                if deadline.passed:
+                    raise
+            time.sleep(_ASK_AGAIN_S)
+
+    def wait_until_down(self, method: str, request: Any, seconds: float) -> None:
+        """Ask until there is no answer; raise LabError if there still is one after `seconds`."""
+        deadline = Deadline.after(seconds)
+        while not deadline.passed:
+            try:
+                self(method, request)
+            except LabError:
+                return
+            time.sleep(_ASK_AGAIN_S)
+        raise LabError(
+            f"the service at {self.address} was still up after {seconds:g} s",
+            hint="look at the log of the rank that has it",
+        )
+
     def close(self) -> None:
         """Close the connection."""
         with suppress(ValueError):
@@ -104,6 +133,18 @@ class Caller:
 
 class Unreachable(LabError):
     """A service cannot be connected to, or the connection to it broke."""
+
+
+@contextmanager
+def calling(
+    address: str, service: ServiceDescriptor, answer_s: float = ANSWER_S
+) -> Iterator[Caller]:
+    """Yield a caller of a service, whose connection is closed afterwards."""
+    caller = Caller(address, service, answer_s)
+    try:
+        yield caller
+    finally:
+        caller.close()
 
 
 def _handler(service: ServiceDescriptor, implementation: object) -> Any:

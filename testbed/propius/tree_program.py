@@ -13,18 +13,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Any
 
 import numpy as np
 
 from testbed.clock import Deadline
-from testbed.errors import LabError
 from testbed.propius import data_pb2 as messages
-from testbed.propius.rpc import Caller, Unreachable
+from testbed.propius.rpc import Caller, Unreachable, calling
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
 from testbed.tenancy.aggregation import Code
 from testbed.tenancy.tensors import TensorSpec, encode, size
@@ -50,10 +48,11 @@ def main(leaves: int, first: str, rank: int, ranks: int) -> None:
     server = 1 + (rank - 1) // share * share if leaves else 0
     root = f"{first}:{PORT}"
     if server == rank:
-        _meet(Caller(root, ROOT))
-        with serving_leaf(f"{_address(first, rank)}:{PORT}", root, FLUSH_AFTER) as where:
-            _be_site(where, rank)
-            _meet_end(Caller(root, ROOT))
+        with calling(root, ROOT) as at_root:
+            at_root.wait_until_up("Count", messages.Empty(), _MEETING_S)
+            with serving_leaf(f"{_address(first, rank)}:{PORT}", root, FLUSH_AFTER) as where:
+                _be_site(where, rank)
+                at_root.wait_until_down("Count", messages.Empty(), _ROUND_S)
     else:
         _be_site(f"{_address(first, server)}:{PORT}", rank)
 
@@ -67,8 +66,8 @@ def _be_root(first: str, sites: int, called: Any) -> None:
     clients = sites * CLIENTS
     with ExitStack() as stack:
         where = stack.enter_context(serving_root(f"{first}:{PORT}", FLUSH_AFTER))
-        root = stack.enter_context(_calling(where, ROOT))
-        line = stack.enter_context(_calling(where, called))
+        root = stack.enter_context(calling(where, ROOT, _ROUND_S))
+        line = stack.enter_context(calling(where, called, _ROUND_S))
         for number in range(1, ROUNDS + 1):
             before = line("Count", messages.Empty())
             begun = time.perf_counter()
@@ -86,9 +85,6 @@ def _be_root(first: str, sites: int, called: Any) -> None:
             if number > 1:
                 models = f"down {down / size(MODEL):.3f} models, up {up:.3f} models"
                 print(f"round {number} took {took:.4f} s, {models}", flush=True)
-        put = messages.Parameters(job="job", round=ROUNDS + 1, demand=1, data=data)
-        assert root("Put", put).code == Code.OK
-        time.sleep(1.0)  # so that leaves hear that it is over
 
 
 def _result(root: Caller, number: int) -> Any:
@@ -108,7 +104,7 @@ def _be_site(server: str, rank: int) -> None:
 
 def _be_client(server: str, name: str) -> None:
     """Take part in every round: fetch parameters, and push them again as the update."""
-    with _calling(server, LEAF) as leaf:
+    with calling(server, LEAF, _ROUND_S) as leaf:
         for number in range(1, ROUNDS + 1):
             found = _fetched(leaf, number)
             update = messages.Update(
@@ -128,41 +124,6 @@ def _fetched(leaf: Caller, number: int) -> Any:
             return found
         time.sleep(0.01)
     raise SystemExit(f"round {number} did not begin within {_MEETING_S:g} s")
-
-
-def _meet(root: Caller) -> None:
-    """Wait until the root is up."""
-    deadline = Deadline.after(_MEETING_S)
-    while True:
-        try:
-            root("Count", messages.Empty())
-            return
-        except Unreachable:
-            if deadline.passed:
-                raise
-            time.sleep(0.05)
-
-
-def _meet_end(root: Caller) -> None:
-    """Wait until the root ends, after the last round."""
-    deadline = Deadline.after(_ROUND_S)
-    asked = messages.Round(job="job", round=ROUNDS + 1)
-    while not deadline.passed:
-        try:
-            if root("Result", asked).code == Code.PENDING:
-                return
-        except LabError:
-            return
-        time.sleep(0.1)
-
-
-@contextmanager
-def _calling(address: str, service: Any) -> Iterator[Caller]:
-    caller = Caller(address, service, _ROUND_S)
-    try:
-        yield caller
-    finally:
-        caller.close()
 
 
 if __name__ == "__main__":

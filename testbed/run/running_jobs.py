@@ -17,7 +17,7 @@ Follower = Callable[[RunningJob, Report, Event | None], None]
 
 
 @lru_cache(64)
-def _of(job: str) -> Origin:
+def _origin_of(job: str) -> Origin:
     return Origin(job)
 
 
@@ -63,7 +63,7 @@ class RunningJobs(Mapping[str, RunningJob]):
         jobs = self.of(report)
         only = jobs[0] if len(jobs) == 1 else None
         name, rank = (only.name, only.rank_in(report)) if only else ("", None)
-        with attributed(_of(name)):
+        with attributed(_origin_of(name)):
             event = record(report, rank, records.get(name, log))
         cause = event.seq if event and event.is_recorded else None
         for job in jobs:

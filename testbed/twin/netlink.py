@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,23 +139,30 @@ class Network:
 
     def redirect(self, source: str, sink: str) -> None:
         """Redirect every frame that arrives at `source` to be sent out of `sink`."""
-        try:
-            self._filters.add(self.index(source), self.index(sink))
-        except OSError as error:
-            raise OSError(error.errno, f"redirect {source} to {sink}: {error.strerror}") from error
+        ends = self.index(source), self.index(sink)
+        with _named(f"redirect {source} to {sink}"):
+            self._filters.add(*ends)
 
     def stop_redirect(self, source: str) -> None:
         """Remove the redirect, so that frames that arrive at `source` are dropped."""
-        try:
-            self._filters.remove(self.index(source))
-        except OSError as error:
-            raise OSError(error.errno, f"stop redirect of {source}: {error.strerror}") from error
+        index = self.index(source)
+        with _named(f"stop redirect of {source}"):
+            self._filters.remove(index)
 
     def _link(self, what: str, command: str, **arguments: Any) -> None:
         self._do(what, "link", command, **arguments)
 
     def _tc(self, what: str, command: str, kind: str, name: str, **arguments: Any) -> None:
         self._do(what, "tc", command, kind, self.index(name), **arguments)
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Let an OSError say what was to be done."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"{what}: {error.strerror or error}") from error
 
 
 def _hardware_address(index: int) -> str:

@@ -35,6 +35,7 @@ _mirred = struct.Struct("=IIiiiiI")
 _answer = struct.Struct("=i")
 
 _LARGEST = 8192
+_ANSWER_S = 5.0
 
 
 class RedirectFilters:
@@ -43,6 +44,7 @@ class RedirectFilters:
     def __init__(self) -> None:
         """Open a socket in the namespace of the present thread."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self._socket.settimeout(_ANSWER_S)
         self._socket.bind((0, 0))
         self._lock = Lock()
         self._number = 0
@@ -50,7 +52,7 @@ class RedirectFilters:
     def add(self, source: int, sink: int) -> None:
         """Redirect what arrives at a link to be sent out of another; both by their index.
 
-        Raise OSError when the kernel refuses.
+        Raise OSError when the kernel refuses, or does not answer within 5 s.
         """
         everything = _selector.pack(_TERMINAL, 0, 1, 0, 0, 0, 0, 0) + _key.pack(0, 0, 0, 0)
         action = _attribute(_KIND, b"mirred\0") + _attribute(

@@ -167,7 +167,7 @@ class TestPowerUnit:
     def test_a_stuck_outlet_raises_an_error_from_its_read_back(self, rig, unit):
         rig.far_end.fault("stuck", port="1")
         with pytest.raises(InstrumentError, match=rf"{rig.noun} 1 (Force)?Off, .* reads back On"):
-            unit.turn("1", False, Deadline.after(0.3))
+            unit.turn("1", False, Deadline.after(1.0))
         assert rig.power["1"] is True
 
     def test_a_false_read_back_is_not_detected_by_the_driver(self, rig, unit):

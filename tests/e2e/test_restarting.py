@@ -34,7 +34,8 @@ def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(
         ]
         assert step % 5 == 0, "a checkpoint is before every fifth step"
         by_all = max(one for one in done_before if done_before.count(one) == 4)
-        assert trial["lost_steps"] == by_all + 1 - step
+        # The reports of the last steps before a checkpoint may be lost with their host.
+        assert trial["lost_steps"] == max(by_all + 1 - step, 0)
         assert 0 <= trial["lost_steps"] <= 10, "of two checkpoints one at most is not yet on disk"
         (formed,) = [event["data"] for event in mine if event["kind"] == "membership"]
         assert ("h4" in formed["hosts"]) == (trial["variant"] == "host-lost")

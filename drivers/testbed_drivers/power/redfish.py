@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, Rejected
+from testbed.errors import InstrumentError, NoReply, Rejected
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.rest import Get, Rest, WebService
@@ -102,17 +102,28 @@ class RedfishService(ABC):
 
     def _poll_until(self, outlet: str, wanted: str, deadline: Deadline) -> None:
         """Poll, ever more slowly, until the outlet reads as wanted."""
-        pause = _FIRST_POLL
-        while (state := _power_state(self._outlet(outlet, deadline))) != wanted:
+        pause, state = _FIRST_POLL, ""
+        while True:
+            try:
+                state = _power_state(self._outlet(outlet, deadline))
+            except NoReply as error:
+                if not state:
+                    raise
+                raise self._not_as_told(outlet, wanted, state) from error
+            if state == wanted:
+                return
             if deadline.left < 2 * pause:  # half of it is for the answer
-                raise InstrumentError(
-                    self._name,
-                    f"accepted to turn {self.noun} {outlet} {wanted}, but it reads back {state}",
-                    reply=state,
-                    hint="check the web page of the unit, then the host that the outlet feeds",
-                )
+                raise self._not_as_told(outlet, wanted, state)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_POLL)
+
+    def _not_as_told(self, outlet: str, wanted: str, state: str) -> InstrumentError:
+        return InstrumentError(
+            self._name,
+            f"accepted to turn {self.noun} {outlet} {wanted}, but it reads back {state}",
+            reply=state,
+            hint="check the web page of the unit, then the host that the outlet feeds",
+        )
 
 
 class Redfish(RedfishService):

@@ -161,6 +161,16 @@ def test_steps_that_some_rank_had_committed_and_all_do_again_are_lost():
     assert log.trial().lost_steps == 1
 
 
+def test_steps_before_a_checkpoint_whose_last_reports_were_lost_are_not_lost_steps():
+    log = recovery()
+    log.events = [
+        replace(e, data=e.data | {"step": 12}) if e.kind == "state.restored" else e
+        for e in log.events
+        if e.kind != "rank.left"
+    ]
+    assert log.trial().lost_steps == 0
+
+
 def test_a_job_that_recovers_and_fails_again_did_not_recover():
     log = recovery()
     log.events = [e for e in log.events if e.kind != "trial.end" and e.t < 2.8]

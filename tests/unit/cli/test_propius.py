@@ -10,13 +10,13 @@ from testbed.cli import run as command_line
 def test_a_role_is_served_and_says_where(tmp_path, capsys):
     store = str(tmp_path / "records.db")
     assert command_line(["propius", "scheduler", "--store", store, "--for", "10 ms"]) == 0
-    assert "the scheduler is called at 127.0.0.1:" in capsys.readouterr().out
+    assert "the scheduler listens at 127.0.0.1:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["trunk"], "'trunk' is no role"),
+        (["trunk"], "unknown role 'trunk'"),
         (["leaf"], "a leaf needs its root"),
         (["job-manager"], "a job-manager needs a store"),
         (["balancer"], "a balancer needs client managers"),

@@ -47,7 +47,7 @@ class Services:
         self._stack.callback(process.wait)
         self._stack.callback(process.stdout.close)
         self._stack.callback(process.kill)
-        return process, re.search(r"called at (\S+);", process.stdout.readline())[1]
+        return process, re.search(r"listens at (\S+);", process.stdout.readline())[1]
 
     def restart(self, number):
         """Kill a manager and start one at the same address."""

@@ -81,16 +81,6 @@ def test_a_report_of_a_step_is_one_line_of_json_that_names_host_and_rank_first(l
     )
 
 
-def test_an_event_stays_as_it_was_written_where_the_report_is_changed_later(recorded, log):
-    heard = []
-    log.subscribe(heard.append)
-    report = of_rank({"event": "reach", "seen": [["h2"]], "lost": {"h3": [1]}})
-    written = recorded(report, 1)
-    report.said["seen"][0].append("h9")
-    report.said["lost"]["h3"].append(2)
-    assert [event.data for event in heard] == [written.data]
-
-
 def test_a_report_of_a_spare_is_recorded_under_its_host(recorded):
     event = recorded(of_rank(WORDS["ready"][1], "h2"), None)
     assert (event.subject, event.data["rank"]) == ("h2", None)
