@@ -315,14 +315,12 @@ def _job_values(
 def _lost_steps(finder: MarkFinder) -> int | None:
     """Return how many steps that some rank had committed were done again.
 
-    Where the ranks did not leave but were ended, those count that all had finished; a checkpoint
-    proves that those before it were, although their last reports may be lost with a host.
+    Where the ranks did not leave but were ended, those count that all had finished, as before a
+    checkpoint all were, although the last reports may be lost with a host.
     """
     left = {event.data["committed"] for event, _ in finder.seen("rank.left")} - {None}
     agreed: list[int] = [event.data["step"] for event, _ in finder.seen("state.restored")]
-    if not agreed:
-        return None
-    return max(*(left or finder.finished_before()), agreed[-1]) - agreed[-1]
+    return max(0, max(left or finder.finished_before()) - agreed[-1]) if agreed else None
 
 
 def _receipt(events: Sequence[Event], finder: MarkFinder) -> dict[str, Any] | None:
