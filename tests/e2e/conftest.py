@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine
+from tests.e2e.running_twin import RunningTwin
 
 LONGEST_FIRST = (
     *("test_killed_runs", "test_recovery", "test_shrinking", "test_concurrent_runs"),
@@ -60,3 +61,15 @@ def rack() -> Iterator[str]:
     subprocess.run([*COMMAND, "twin", "up", "rack", "--name", name], cwd=ROOT, check=True)
     yield name
     subprocess.run([*COMMAND, "twin", "down", name], cwd=ROOT, check=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_circuit_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves light on the rack that the tests after it use, too."""
+    yield
+    if "rack" in request.fixturenames:
+        light: dict[str, str] = {}
+        for _, port, what in RunningTwin(request.getfixturevalue("rack")).ask(do="light"):
+            if what in ("lit", "dark"):
+                light[port] = what
+        assert [port for port, what in light.items() if what == "lit"] == []

@@ -54,8 +54,8 @@ def test_network_settings_of_hosts_are_equal_on_every_machine(
 def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
     testbed: CommandLine, rack: str
 ) -> None:
-    steps = ["-S", "jobs.main.steps=60", "-S", "jobs.main.pace=20 ms"]
-    steps += ["-S", "limits.trial=100 s"]
+    # After step 10 as many seconds are left as a command may take to start on a busy machine.
+    steps = ["-S", "jobs.main.steps=80", "-S", "jobs.main.pace=60 ms", "-S", "limits.trial=100 s"]
     run = testbed.start(
         "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
     )
@@ -64,6 +64,7 @@ def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
     assert testbed(*switch[:2], "disconnect", "h0.p1", "h1.p0", *switch[2:]).code == 0
     stalled = _progress_in(run, 1.0)
     assert stalled <= 1  # the step that was under way when the light went
+    assert _steps(run) < 4 * 80, "the job ended before the light went"
     assert testbed(*switch[:2], "connect", "h0.p1", "h1.p0", *switch[2:]).code == 0
     done = run.finish(100)
     assert done.code == 0, done.err

@@ -49,14 +49,18 @@ def test_a_job_without_a_host_has_the_bits_of_one_that_went_on_with_fewer_ranks(
     assert [len(hosts) for hosts in members.values()] == list(range(3, 1, -1))[: len(members)]
     assert len(members) == faults.count("kind")
     steps = [event["data"] for event in events_of(testbed.results, "step")]
-    later = {
-        min(step["step"] for step in steps if step["generation"] == generation): len(hosts)
-        for generation, hosts in members.items()
+    begun = {
+        generation: min(step["step"] for step in steps if step["generation"] == generation)
+        for generation in members
     }
+    later = {begun[generation]: len(hosts) for generation, hosts in members.items()}
     size = {**MODEL, "sequence": 16}
     state, losses = reference(4, STEPS, later, size=size, sequences=1, seed=SEED, rate=1e-3)
     for step in steps:
-        assert step["loss"] == losses[step["step"]], step
+        # What a rank had finished when the others had not is done again by fewer.
+        again = [first for gen, first in begun.items() if gen > step["generation"]]
+        if step["step"] < min(again, default=STEPS):
+            assert step["loss"] == losses[step["step"]], step
     assert trial["values"]["digest"] == state.sha256()
 
 
