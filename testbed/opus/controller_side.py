@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from testbed.opus.words import (
-    PER_STAGE,
     CheckinAck,
     Comm,
     ConfigAck,
@@ -20,13 +19,12 @@ from testbed.opus.words import (
     Message,
     encode,
     parse,
+    stage_of,
+    word_after,
 )
 
 LIMIT = 10.0
 """Seconds that a client waits for others, and a rail for its worker; shims wait as long."""
-
-_MOST_STAGES = 31
-"""Pipeline stages that a word of 32 bits has positions for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +68,19 @@ class _Group:
         return len(self.members) == self.ranks
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Request:
-    """What clients have asked for with one counter of a communicator."""
+    """What clients have asked for, all with the same number and counter."""
 
-    id: str
-    example: ConfigReq
-    needed: int
+    said: ConfigReq
+    group: _Group
     since: float
     asked: list[int] = field(default_factory=list)
     is_sent: bool = False
+
+    @property
+    def needed(self) -> int:
+        return self.group.ranks if self.said.pair is None else min(2, self.group.ranks)
 
 
 class ControllerSide:
@@ -93,7 +94,7 @@ class ControllerSide:
         """Of each rail, what its worker has applied last."""
         self._addresses: dict[int, str] = {}
         self._groups: dict[str, _Group] = {}
-        self._requests: dict[tuple[str, int], _Request] = {}
+        self._requests: list[_Request] = []
         self._last: dict[tuple[int, str, int], int] = {}
         """The last counter of a client, by communicator and number."""
         self._queues: list[list[_Request]] = [[] for _ in range(rails)]
@@ -108,7 +109,9 @@ class ControllerSide:
         self._addresses[client] = address
 
     def received(self, client: int, line: bytes, now: float) -> list[Effect]:
-        """Take a line of a client."""
+        """Take a line of a client; what comes after its end is dropped."""
+        if client not in self._addresses:
+            return []
         try:
             return list(self._taken(client, parse(line), now))
         except Malformed as error:
@@ -124,54 +127,44 @@ class ControllerSide:
         name = self._name(client)
         del self._addresses[client]
         effects: list[Effect] = [Close(client, why)]
-        waiting = {
-            other
-            for request in self._requests.values()
-            if client in self._groups[request.id].members and not request.is_sent
-            for other in request.asked
-        }
+        lost = [r for r in self._requests if client in r.group.members and not r.is_sent]
+        waiting = {other for request in lost for other in request.asked}
+        self._requests = [request for request in self._requests if request not in lost]
         for group in self._groups.values():
             if client in group.members and not group.is_complete:
                 waiting |= {*group.members}
-        for id_ in [one for one, group in self._groups.items() if client in group.members]:
-            if not self._groups[id_].is_complete:
-                del self._groups[id_]
-        self._requests = {
-            key: request
-            for key, request in self._requests.items()
-            if request.is_sent or client not in self._groups[request.id].members
-        }
+        self._forget(client)
         for other in sorted(waiting - {client}):
             effects += self.left(other, now, f"it waits with {name}, whose line ended: {why}")
         return effects
 
     def worker_done(self, rail: int, word: int, now: float) -> list[Effect]:
-        """Have a rail's worker apply its word; the members of the request are told."""
+        """Have a rail's worker apply its word; who asked for it is told.
+
+        The authors' controller tells all members, of whom two others may wait for another pair.
+        """
         self.words[rail] = word
         if not self._queues[rail]:
             return []  # the word at the start
-        request = self._queues[rail].pop(0)
-        self._requests.pop((request.id, request.example.counter), None)
-        members = self._groups[request.id].members
-        line = encode(ConfigAck(request.id))
-        told = [Send(client, line) for client in members if client in self._addresses]
+        request = self._taken_from(rail)
+        line = encode(ConfigAck(request.said.id))
+        asked = (client for client in request.group.members if client in request.asked)
+        told = [Send(client, line) for client in asked if client in self._addresses]
         return [*told, *self._next_word(rail)]
 
     def worker_failed(self, rail: int, why: str, now: float) -> list[Effect]:
         """Have a rail's worker fail; who asked for the word is told by the end of its line."""
         if not self._queues[rail]:
             return []
-        request = self._queues[rail].pop(0)
-        self._requests.pop((request.id, request.example.counter), None)
         effects: list[Effect] = []
-        for client in request.asked:
+        for client in self._taken_from(rail).asked:
             effects += self.left(client, now, f"the worker of rail {rail} failed: {why}")
         return [*effects, *self._next_word(rail)]
 
     def wake_at(self) -> float | None:
         """Return when the first deadline is over, or None."""
         since = [group.since for group in self._groups.values() if not group.is_complete]
-        since += [request.since for request in self._requests.values() if not request.is_sent]
+        since += [request.since for request in self._requests if not request.is_sent]
         return min(since) + self._limit if since else None
 
     def expire(self, now: float) -> list[Effect]:
@@ -183,9 +176,9 @@ class ControllerSide:
                 why = f"{absent} of {group.ranks} ranks of its communicator have not checked in"
                 for client in [*group.members]:
                     effects += self.left(client, now, why)
-        for request in [*self._requests.values()]:
+        for request in [*self._requests]:
             if not request.is_sent and now >= request.since + self._limit:
-                others = (c for c in self._groups[request.id].members if c not in request.asked)
+                others = (c for c in request.group.members if c not in request.asked)
                 names = ", ".join(map(self._name, others))
                 for client in [*request.asked]:
                     effects += self.left(client, now, f"{names} did not ask with it")
@@ -228,44 +221,65 @@ class ControllerSide:
         group = self._groups.get(said.id)
         if group is None or client not in group.members or not group.is_complete:
             raise Malformed(f"{self._name(client)} has not checked in to {said.id}")
-        stage = said.counter // PER_STAGE
-        if said.counter < 0 or said.number < 0 or stage >= _MOST_STAGES:
-            raise Malformed(f"number {said.number} and counter {said.counter} name no stage")
-        if said.pair is not None and said.pair != stage:
-            raise Malformed(f"number {said.number} and counter {said.counter} are of two pairs")
-        last = self._last.get((client, said.id, said.number), -1)
-        if said.counter <= last:
-            raise Malformed(f"{self._name(client)} asks with counter {said.counter} after {last}")
-        if any(client in other.asked for other in self._requests.values() if not other.is_sent):
-            raise Malformed(f"{self._name(client)} asks for two stages at once")
-        gone = [member for member in group.members if member not in self._addresses]
-        if gone and said.pair is None:
-            raise Malformed(f"client {gone[0]} of {said.id} has left, so it is never complete")
-        self._last[client, said.id, said.number] = said.counter
-        needed = 2 if said.pair is not None else group.ranks
-        key = said.id, said.counter
-        request = self._requests.setdefault(key, _Request(said.id, said, needed, now))
-        if request.is_sent:
+        stage_of(said)
+        self._check_turn(client, said)
+        request = next((one for one in self._requests if one.said == said), None)
+        if request is None:
+            request = _Request(said, group, now)
+        elif request.is_sent:
             raise Malformed(f"{self._name(client)} asks for a stage that is being made")
+        gone = [member for member in group.members if member not in self._addresses]
+        if group.ranks - len(gone) < request.needed:
+            raise Malformed(f"client {gone[0]} of {said.id} has left, so it is never complete")
+        if not request.asked:
+            self._requests.append(request)
+        self._last[client, said.id, said.number] = said.counter
         request.asked.append(client)
-        if len(request.asked) == min(needed, group.ranks):
+        if len(request.asked) == request.needed:
             request.is_sent = True
             self._queues[group.rail].append(request)
             if len(self._queues[group.rail]) == 1:
                 yield from self._next_word(group.rail)
 
+    def _check_turn(self, client: int, said: ConfigReq) -> None:
+        """Raise Malformed unless a client may ask for this now, and others can ask for the same.
+
+        A client has one request at a time, so who waits with another counter would wait for ever.
+        """
+        name, last = self._name(client), self._last.get((client, said.id, said.number), -1)
+        if said.counter <= last:
+            raise Malformed(f"{name} asks with counter {said.counter} after {last}")
+        for other in self._requests:
+            if client in other.asked:
+                raise Malformed(f"{name} asks for two stages at once")
+            if other.said.id != said.id or other.said == said:
+                continue
+            if said.counter == other.said.counter or said.number == other.said.number:
+                asked = f"asks with number {said.number} and counter {said.counter}"
+                theirs = f"with {other.said.number} and {other.said.counter}"
+                raise Malformed(f"{name} {asked}, {self._name(other.asked[0])} {theirs}")
+
+    def _taken_from(self, rail: int) -> _Request:
+        """Return the request whose word a rail's worker had, which is over."""
+        request = self._queues[rail].pop(0)
+        self._requests.remove(request)
+        return request
+
+    def _forget(self, client: int) -> None:
+        """Drop what a client that is gone has said, and communicators that nobody is in now."""
+        self._last = {key: last for key, last in self._last.items() if key[0] != client}
+        self._groups = {
+            id_: group
+            for id_, group in self._groups.items()
+            if client not in group.members
+            or (group.is_complete and any(one in self._addresses for one in group.members))
+        }
+
     def _next_word(self, rail: int) -> list[Effect]:
         """Return the word of the first request that waits for a rail, if there is one."""
         if not self._queues[rail]:
             return []
-        return [SetWord(rail, word_after(self.words[rail], self._queues[rail][0].example))]
+        return [SetWord(rail, word_after(self.words[rail], self._queues[rail][0].said))]
 
     def _name(self, client: int) -> str:
         return f"client {client} ({self._addresses.get(client, 'gone')})"
-
-
-def word_after(word: int, request: ConfigReq) -> int:
-    """Return a rail's word with a stage: a pair sets the bits of its two pipeline stages."""
-    if request.pair is not None:
-        return word | 1 << request.pair | 1 << (request.pair - 1)
-    return word & ~(1 << request.counter // PER_STAGE)

@@ -11,13 +11,16 @@ from pathlib import Path
 from testbed.clock import now
 from testbed.opus.controller_side import LIMIT, Close, ControllerSide, Effect, Send, SetWord
 from testbed.opus.words import LineBuffer, Malformed
-from testbed.opus.worker_side import Apply, WorkerSide
+from testbed.opus.worker_side import CHANGED, UNCHANGED, Apply, WorkerSide
 
 _READ = 1024
 """Bytes that a rail worker reads at once; what comes later is not read."""
 
 _REPLY = 255
 """Bytes of a worker's reply that count."""
+
+_SHOWN = 40
+"""Bytes of what is no word that are logged."""
 
 Log = Callable[[str], object]
 
@@ -197,6 +200,8 @@ class WorkerServer:
             data = await asyncio.wait_for(reader.read(_READ), self._limit)
             async with self._turn:  # a word is compared with the one before it
                 reply = await asyncio.to_thread(self._side.received, data)
+            if reply not in (CHANGED, UNCHANGED):
+                self._log(f"{self._path.name}: {data[:_SHOWN]!r} is no word, replied {reply!r}")
             writer.write(reply)
             with suppress(OSError):
                 await writer.drain()

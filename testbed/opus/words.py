@@ -15,6 +15,9 @@ PER_STAGE = 1_000_000
 PIPELINE = 10
 """From this number of a group on it is a pair of pipeline stages: 1 + 10 × the later stage."""
 
+_MOST_STAGES = 31
+"""Pipeline stages that a word of 32 bits has positions for."""
+
 _NUMBER = re.compile(rb"-?[0-9]{1,10}")
 _ID = re.compile(rb"[!-+\--~]{1,128}")
 """Printable characters but a comma."""
@@ -90,6 +93,23 @@ def encode(message: Message) -> bytes:
     header = next(name for name, (kind, _) in _KINDS.items() if kind is type(message))
     fields = [str(getattr(message, name)) for name in type(message).__slots__]
     return header + b";" + ",".join(fields).encode() + b"\n"
+
+
+def stage_of(request: ConfigReq) -> int:
+    """Return the pipeline stage of a request, of a pair the later; raise Malformed for none."""
+    number, counter = request.number, request.counter
+    stage = counter // PER_STAGE
+    if counter < 0 or number < 0 or stage >= _MOST_STAGES:
+        raise Malformed(f"number {number} and counter {counter} name no stage")
+    if request.pair is not None and request.pair != stage:
+        raise Malformed(f"number {number} and counter {counter} are of two pairs")
+    return stage
+
+
+def word_after(word: int, request: ConfigReq) -> int:
+    """Return a rail's word with a stage: a pair sets the bits of its two pipeline stages."""
+    stage = stage_of(request)
+    return word & ~(1 << stage) if request.pair is None else word | 1 << stage | 1 << (stage - 1)
 
 
 def parse_word(line: bytes) -> int:

@@ -1,7 +1,5 @@
 """The controller's side without sockets: the transcript, what is refused, and who is not kept."""
 
-import random
-
 import pytest
 
 from testbed.opus.controller_side import Close, ControllerSide, Send, SetWord
@@ -171,48 +169,57 @@ def test_a_worker_that_fails_ends_the_lines_of_those_who_asked_and_keeps_the_wor
     assert found.words == [0, 0]
 
 
-def mutated(line, rng):
-    """Return a line with a few bytes changed, removed, added or repeated."""
-    found = bytearray(line)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(found) + 1)
-        match rng.randrange(4):
-            case 0 if at < len(found):
-                found[at] = rng.choice(b";,0123456789AZaz-\x00\xff \t")
-            case 1 if found:
-                del found[at : at + rng.randint(1, 5)]
-            case 2:
-                found[at:at] = rng.choice([b";", b",", b"9", b"-", b"COMM;", b"\x00"])
-            case _:
-                found += found[at : at + 8]
-    return bytes(found)
+def test_what_comes_after_the_end_of_a_line_is_dropped():
+    found = side()
+    found.received(0, b"HELLO", 0.0)
+    assert found.received(0, f"COMM;{A},2,0".encode(), 0.0) == []
+    for client in (1, 2):
+        effects = found.received(client, f"COMM;{A},2,0".encode(), 0.0)
+    assert [effect.client for effect in effects] == [1, 2]
 
 
-def play_mutations(rng, count):
-    """Send mutated lines of a job; what is then asked rightly changes the word, nothing else."""
-    lines = [
-        exchange.line.removesuffix(b"\n")
-        for row in transactions()
-        for exchange in row
-        if exchange.to_controller and not exchange.who[0].startswith("rail")
-    ]
-    found = ControllerSide(RAILS, NODES)
-    for client in range(count):
-        found.connected(client, rng.choice(NODES))
-        for effect in found.received(client, mutated(rng.choice(lines), rng), float(client)):
-            if isinstance(effect, SetWord):
-                found.worker_done(effect.rail, effect.word, float(client))
-        for effect in found.expire(float(client)):
-            assert isinstance(effect, Close)
-        assert all(0 <= word < 2**31 for word in found.words)
-    assert found.words == [0, 0]  # nobody's partner ever asked for the same
+def test_only_those_who_asked_for_a_pair_are_told():
+    found = checked_in(0, 1, 2, 3)
+    for client in (2, 1):
+        found.received(client, req(A, 21, 2_000_000), 0.0)
+    line = encode(parse(f"CONFIG_ACK;{A}".encode()))
+    assert found.worker_done(0, 6, 0.0) == [Send(1, line), Send(2, line)]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_mutated_lines_change_no_circuit_and_keep_nobody(seed):
-    play_mutations(random.Random(seed), 300)
+@pytest.mark.parametrize(
+    ("asked", "late", "why"),
+    [
+        ((2, 5), (2, 6), "client 2 (h1) asks with number 2 and counter 6, client 0 (h0) with 2 "),
+        ((11, 1_000_000), (2, 1_000_000), "client 2 (h1) asks with number 2 and counter 1000000"),
+    ],
+)
+def test_who_asks_for_what_nobody_else_can_ask_for_is_named_at_once(asked, late, why):
+    found = checked_in(0, 2)
+    assert found.received(0, req(A, *asked), 0.0) == []
+    first, second = found.received(2, req(A, *late), 0.0)
+    assert why in first.why
+    assert (first.client, second.client) == (2, 0)
 
 
-@pytest.mark.soak
-def test_ten_thousand_mutated_lines_change_no_circuit_and_keep_nobody():
-    play_mutations(random.Random(7), 10_000)
+def test_nobody_asks_for_a_stage_while_its_last_one_is_being_made():
+    found = checked_in(0, 2)
+    for client in (0, 2):
+        found.received(client, req(A, 11, 1_000_000), 0.0)
+    (closed,) = found.received(0, req(A, 2, 0), 0.0)
+    assert "client 0 (h0) asks for two stages at once" in closed.why
+
+
+def test_a_pair_that_is_left_of_a_longer_pipeline_goes_on():
+    found = checked_in(0, 1, 2, 3)
+    found.left(3, 0.0)
+    assert found.received(0, req(A, 11, 1_000_000), 0.0) == []
+    assert found.received(1, req(A, 11, 1_000_000), 0.0) == [SetWord(0, 3)]
+
+
+def test_a_communicator_that_all_have_left_can_be_made_anew():
+    found = checked_in(0, 2)
+    found.left(0, 1.0)
+    found.left(2, 1.0)
+    for client in (1, 3):
+        effects = found.received(client, f"COMM;{A},2,0".encode(), 2.0)
+    assert [effect.client for effect in effects] == [1, 3]

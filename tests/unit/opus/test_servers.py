@@ -12,7 +12,7 @@ import pytest
 from testbed.opus.server import ControllerServer, WorkerServer
 from testbed.opus.worker_side import WorkerSide
 
-from .test_controller_side import mutated
+from .stranger import COMM, Job, answer_to, mutated
 from .transcript import NODES, RAILS, RANKS, address_of, transactions
 
 PATIENCE = 20.0
@@ -234,24 +234,6 @@ def test_without_a_worker_clients_that_ask_are_told(stack, tmp_path):
     assert [client.line() for client in both] == [b"", b""]
 
 
-def test_mutated_lines_never_stop_the_server(desk):
-    rng = random.Random(11)
-    lines = [
-        exchange.line
-        for row in transactions()
-        for exchange in row
-        if exchange.to_controller and not exchange.who[0].startswith("rail")
-    ]
-    for _ in range(100):
-        client = Client(desk.server)
-        client.send(mutated(rng.choice(lines), rng))
-        client.close()
-    both = desk.pair()
-    for client in both:
-        client.send(f"CONFIG_REQ;{A},2,0\n".encode())
-    assert [client.line() for client in both] == [f"CONFIG_ACK;{A}\n".encode()] * 2
-
-
 def test_servers_that_are_closed_leave_no_socket_and_no_thread(tmp_path):
     before = threading.active_count()
     with ExitStack() as stack:
@@ -261,3 +243,63 @@ def test_servers_that_are_closed_leave_no_socket_and_no_thread(tmp_path):
     names = [thread.name for thread in threading.enumerate()]
     assert not [name for name in names if name.startswith("opus")]
     assert threading.active_count() <= before
+
+
+def run_rank(client, script, failures):
+    """Send the lines of a rank, and wait for the answer to each."""
+    for line in script:
+        client.send(line)
+        answer = client.line()
+        if not answer.startswith(answer_to(line)):
+            failures.append((line, answer))
+            return
+
+
+def send_mutations(desk, job, count, seed):
+    """Run a job while strangers send mutated lines of it, a line each."""
+    scripts = [job.script(rank, 3 + count // 50) for rank in range(job.ranks)]
+    clients, failures = [desk.client(job.address_of(rank)) for rank in range(job.ranks)], []
+    joins = [[line for line in script if line.startswith(b"COMM")] for script in scripts]
+    ask = [[line for line in script if line not in joins[n]] for n, script in enumerate(scripts)]
+    for lines in (joins, ask):  # once it has checked in, nobody can take a rank's place
+        ranks = [
+            threading.Thread(target=run_rank, args=(client, script, failures))
+            for client, script in zip(clients, lines, strict=True)
+        ]
+        for rank in ranks:
+            rank.start()
+        if lines is ask:
+            send_as_strangers(desk, scripts, count, random.Random(seed))
+        for rank in ranks:
+            rank.join(PATIENCE)
+    assert failures == []
+
+
+def send_as_strangers(desk, scripts, count, rng):
+    for _ in range(count):
+        stranger = Client(desk.server)
+        line = mutated(rng.choice(rng.choice(scripts)), rng)
+        stranger.send(line)
+        *whole, _ = line.replace(b"\r\n", b"\n").split(b"\n")
+        if not all(COMM.fullmatch(one) for one in whole if one):
+            while stranger.line():  # a communicator of one rank is answered before
+                pass
+        stranger.close()
+
+
+@pytest.mark.parametrize("job", [Job(2, 2, 2), Job(4, 2, 1)])
+def test_a_job_goes_on_while_strangers_send_mutated_lines(desk, job):
+    send_mutations(desk, job, 100, seed=11)
+
+
+@pytest.mark.soak
+def test_a_job_goes_on_while_strangers_send_ten_thousand_mutated_lines(desk):
+    send_mutations(desk, Job(4, 2, 1), 10_000, seed=11)
+
+
+@pytest.mark.parametrize("data", [b"\n", b"x" * 2000, b"7\n8\n"])
+def test_words_that_are_none_are_logged(stack, tmp_path, data):
+    log = []
+    stack.callback(WorkerServer(tmp_path / "rail", print, log.append).close)
+    reply = ask_worker(tmp_path / "rail", data)
+    assert log == [f"rail: {data[:40]!r} is no word, replied {reply!r}"]
