@@ -58,6 +58,7 @@ _TAKEN = {
     "doctor": ("--twin",),
     "list": ("--results",),
     "recover": ("--twin",),
+    "queue": ("--lab", "--twin"),
     "report": (),
     "switch": ("--lab", "--twin"),
     "twin": ("--lab",),

@@ -150,6 +150,13 @@ def written_alike(value: object, text: object) -> object:
     return value if factor is None else f"{round(value / factor, 9):g} {match['unit']}"
 
 
+def lasting(seconds: float) -> str:
+    """Format how long people wait: `45 s`, `12 min`, `3.2 h`, each up to 90 of its unit."""
+    if round(seconds) <= 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds <= 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
 def counted(number: int, noun: str) -> str:
     """Format a count with its noun: `1 switch`, `2 switches`."""
     if number == 1:

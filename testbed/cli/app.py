@@ -61,6 +61,7 @@ COMMANDS = {
     "who": CommandEntry("Show who has leased what.", ("leases",)),
     "lock": CommandEntry("Lease parts of a lab by hand.", ("leases",)),
     "unlock": CommandEntry("Give leases back, with --force those of others.", ("leases",)),
+    "queue": CommandEntry("Show the queue of a lab; move or cancel what waits.", ("queue",)),
     "nightly": CommandEntry("Run every experiment on the twin of every lab it fits.", ("nightly",)),
     "clean": CommandEntry("Delete old runs that are not needed.", ("cleaning",)),
     "recover": CommandEntry("Take back what killed runs left changed.", ("recovering",)),
@@ -181,6 +182,16 @@ WaitOption = Annotated[
         show_default=False,
     ),
 ]
+QueueOption = Annotated[
+    float | None,
+    typer.Option(
+        "--queue",
+        metavar="[=SECONDS]",
+        min=0.0,
+        help="Wait in the lab's queue for a turn: for ever, or at most so long.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 ResultsOption = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where run directories are.")
@@ -196,7 +207,7 @@ _UNWRAPPED = 10_000
 
 
 def with_bare_options(arguments: list[str]) -> list[str]:
-    """Rewrite the options `--twin` without a name, and `--wait-lock` without a value, in full.
+    """Rewrite `--twin` without a name, and `--wait-lock` or `--queue` without a value, in full.
 
     A name follows unless the next argument is an option, a file or missing.
     """
@@ -206,8 +217,8 @@ def with_bare_options(arguments: list[str]) -> list[str]:
         is_bare = word == "--twin" and (
             after.startswith("-") or "/" in after or after.endswith((".yaml", ".yml"))
         )
-        if word == "--wait-lock":
-            spelt.append("--wait-lock=inf")
+        if word in ("--wait-lock", "--queue"):
+            spelt.append(f"{word}=inf")
         else:
             spelt.append(f"--twin={NEW_TWIN}" if is_bare else word)
     return spelt

@@ -140,6 +140,25 @@ def _ranges(ports: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 
 @_names
+def queue_entries(ctx: typer.Context) -> Iterator[str]:
+    """Complete the entries of the queue of the lab on the command line, or of this machine."""
+    from testbed.cli.file_lookup import lab_file
+    from testbed.cli.leases import queue_of
+    from testbed.schema import load_lab
+
+    lab = load_lab(lab_file(str(name)), []) if (name := _said(ctx, "lab")) else None
+    yield from (entry.name for entry in queue_of(lab).entries())
+
+
+@_names
+def queue_policies(ctx: typer.Context) -> Iterator[str]:
+    """Complete the policies that a queue can have."""
+    from testbed.tenancy.lab_orders import policy_names
+
+    yield from policy_names()
+
+
+@_names
 def circuit_ends(ctx: typer.Context) -> Iterator[str]:
     """Complete the host ports that are wired to the switch on the command line."""
     name = _said(ctx, "name")

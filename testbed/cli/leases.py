@@ -16,8 +16,9 @@ from testbed.cli.twins import inside_twin, named_lab
 from testbed.commands import typed
 from testbed.errors import UsageError
 from testbed.record.claim_registry import ClaimStatus
+from testbed.record.lab_queue import LabQueue
 from testbed.record.lease_rules import format_resources
-from testbed.record.lease_store import PostgresStore
+from testbed.record.lease_store import FileStore, LeaseStore, PostgresStore
 from testbed.record.leases import Leases
 from testbed.schema import Lab
 from testbed.twin.machine import TWIN_VARIABLE
@@ -35,9 +36,18 @@ Resources = Annotated[
 
 def leases_of(lab: Lab | None) -> Leases:
     """Return the leases of a lab: on the server that it names, or on this machine or twin."""
+    return Leases(_store_of(lab), lab=lab.lab if lab else "")
+
+
+def queue_of(lab: Lab | None) -> LabQueue:
+    """Return the queue of a lab, which is where its leases are."""
+    return LabQueue(_store_of(lab), lab=lab.lab if lab else "")
+
+
+def _store_of(lab: Lab | None) -> LeaseStore:
     if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
-        return Leases(lab=lab.lab if lab else "")
-    return Leases(PostgresStore(lab.leases.revealed_url()), lab=lab.lab)
+        return FileStore()
+    return PostgresStore(lab.leases.revealed_url())
 
 
 @app.command(epilog="Examples: testbed who; testbed who --lab rack --json")
@@ -71,7 +81,7 @@ def lock(
     if twin:
         return inside_twin(twin, found, file, [])
     leases_of(found).lock(named(found, resource), reason, seconds)
-    until = _utc(time.time() + seconds)
+    until = utc_of(time.time() + seconds)
     print(f"locked until {until}: {', '.join(dict.fromkeys(resource))}")
     return 0
 
@@ -110,7 +120,7 @@ def _row(found: ClaimStatus) -> dict[str, Any]:
     resources = [
         {"name": r.name, "box": r.box, "part": r.part or None} for r in sorted(claim.resources)
     ]
-    ends = {"standing": found.standing, "expires": _utc(claim.expires)}
+    ends = {"standing": found.standing, "expires": utc_of(claim.expires)}
     return {**ends, **holder, "resources": resources}
 
 
@@ -128,8 +138,9 @@ def _note(found: ClaimStatus) -> str:
         return f"; ended and left something changed: {command}"
     if found.standing == "ended":
         return "; over, and free for the next one"
-    return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"
+    return "" if found.claim.holder.pid else f"; until {utc_of(found.claim.expires)}"
 
 
-def _utc(moment: float) -> str:
+def utc_of(moment: float) -> str:
+    """Return an instant of a lease store as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from testbed.cli.app import (
     ExperimentFile,
     JsonOption,
     LabOption,
+    QueueOption,
     ResultsOption,
     SetOption,
     TwinOption,
@@ -18,18 +20,21 @@ from testbed.cli.app import (
     app,
 )
 from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
+from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
-from testbed.cli.leases import leases_of
+from testbed.cli.leases import leases_of, queue_of
 from testbed.cli.record import open_record
 from testbed.cli.refused_runs import delete_if_refused
-from testbed.cli.twins import CurrentTwin, check_rate, inside_twin, is_inside_twin
+from testbed.cli.twins import CurrentTwin, check_rate, command_line, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
 from testbed.run.planning.plan import Plan
+from testbed.secret import masked
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
+    from testbed.run.run_leases import Turn
 
 SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
@@ -48,9 +53,12 @@ def run(
     seed: SeedOption = None,
     results: ResultsOption = RESULTS,
     wait_lock: WaitOption = 0.0,
+    queue: QueueOption = None,
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines are the verdict and the next command."""
+    if queue is not None and wait_lock:
+        raise UsageError("--queue and --wait-lock are two ways to wait", hint="give one of them")
     with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
@@ -70,15 +78,18 @@ def run(
         if on_paper:
             directory = _compute(inputs, results, inbox)
         else:
-            directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
+            directory = _conduct(inputs, results, on_twin, inbox, wait_lock, queue)
             delete_if_refused(directory)
         return PostRun(directory, inbox.signals).report(json=json)
 
 
 def _conduct(
-    inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, patience: float
+    inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, wait: float, queue: float | None
 ) -> RunDirectory:
-    """Carry the plan out and record it; return its run directory."""
+    """Carry the plan out and record it; return its run directory.
+
+    It waits for what it needs at most `wait` seconds, or `queue` seconds in the lab's queue.
+    """
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
     from testbed.run.run_leases import RunLeases
@@ -86,6 +97,7 @@ def _conduct(
     sys.setswitchinterval(SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
     reason, leases = inputs.plan.experiment, leases_of(inputs.lab)
+    turn = None if queue is None else _turn(inputs)
     orchestrator = Orchestrator(
         inputs.plan,
         inputs.experiment,
@@ -94,13 +106,23 @@ def _conduct(
         log,
         inbox,
         CurrentTwin() if on_twin else None,
-        RunLeases(leases, directory, reason, log, inbox, patience),
+        RunLeases(leases, directory, reason, log, inbox, wait if queue is None else queue, turn),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
         orchestrator.run()
     log.close()
     return directory
+
+
+def _turn(inputs: Inputs) -> Turn:
+    """Return what a run waits for in the queue of its lab."""
+    from testbed.record.lab_queue import QueueRequest
+    from testbed.run.run_leases import Turn
+
+    lab, limit = inputs.lab, inputs.experiment.limits.run
+    typed = masked(os.environ.get(COMMAND_VARIABLE) or command_line())
+    return Turn(queue_of(lab), QueueRequest(lab.queue, limit, len(inputs.plan.trials), typed))
 
 
 def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:

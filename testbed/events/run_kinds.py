@@ -71,8 +71,8 @@ RUN_KINDS = {
         why=text("how it had failed"),
     ),
     "lease.wait": event_kind(
-        "a resource that the run needs is leased to another: who, since when, why",
-        holder=text("who has it, since when and why"),
+        "a resource that the run needs is leased to another, or it is not its turn in the queue",
+        holder=text("who has it, since when and why; in the queue with its position there"),
     ),
     "lease.taken": event_kind(
         "all that the run needs is leased to it: its ports, hosts and outlets",

@@ -71,7 +71,7 @@ class ClaimRegistry:
             claim = replace(claim, expires=ledger.now + seconds)
             answer = self._granted(before, claim, ledger.now)
             ledger.write(before, answer.claims)
-        _remove_liveness_files(answer.ended)
+        remove_liveness_files(answer.ended)
         return claim
 
     def widen(self, claim: Claim, more: Iterable[Resource]) -> Claim:
@@ -86,7 +86,7 @@ class ClaimRegistry:
             wider = replace(claim, resources=claim.resources.union(more), expires=until)
             answer = self._granted(before, wider, ledger.now)
             ledger.write(before, answer.claims)
-        _remove_liveness_files(answer.ended)
+        remove_liveness_files(answer.ended)
         return wider
 
     def renew(self, claim: Claim) -> str:
@@ -119,7 +119,7 @@ class ClaimRegistry:
             until, others = ledger.now + LEASE_TTL, rules.release(before, *tokens)
             successor = replace(successor, resources=successor.resources | had, expires=until)
             ledger.write(before, self._granted(others, successor, ledger.now).claims)
-        _remove_liveness_files(before[token] for token in tokens)
+        remove_liveness_files(before[token] for token in tokens)
         return successor, had
 
     def remove_ended(self) -> None:
@@ -129,7 +129,7 @@ class ClaimRegistry:
             found = [self._status(claim, ledger.now) for claim in before.values()]
             ended = [one.claim.token for one in found if one.standing == "ended"]
             ledger.write(before, rules.release(before, *ended))
-        _remove_liveness_files(before[token] for token in ended)
+        remove_liveness_files(before[token] for token in ended)
 
     def unlock(self, resources: Iterable[Resource], *, forced: bool) -> list[Claim]:
         """Remove resources from every claim; return these claims with the removed resources.
@@ -147,13 +147,13 @@ class ClaimRegistry:
                 if _is_own_lock(claim.holder) or found.standing == "ended":
                     continue
                 if not forced:
-                    raise _busy([found], unwanted)
+                    raise busy_error([found], unwanted)
                 by = f"{me.user} (process {me.pid} on {me.host})"
                 ledger.log_revocation(claim.token, by, _named(claim, sought))
             ledger.write(before, after)
         for claim in hit:
             notify_holder(claim.token)
-        _remove_liveness_files(claim for claim in hit if claim.token not in after)
+        remove_liveness_files(claim for claim in hit if claim.token not in after)
         left = {token: claim.resources for token, claim in after.items()}
         return [
             replace(claim, resources=claim.resources - left.get(claim.token, frozenset()))
@@ -170,14 +170,14 @@ class ClaimRegistry:
         standings = {token: one.standing for token, one in found.items()}
         answer = rules.acquire(claims, claim, standings)
         if isinstance(answer, list):
-            raise _busy([found[other.token] for other in answer], claim.resources)
+            raise busy_error([found[other.token] for other in answer], claim.resources)
         return answer
 
     def _ended(self, claims: rules.Claims, run: str, at: float) -> list[str]:
         """Return the tokens of a run's claims; raise BusyError when one of them is held."""
         found = [self._status(c, at) for c in claims.values() if c.holder.run == run]
         if held := [one for one in found if one.standing == "held"]:
-            raise _busy(held, held[0].claim.resources)
+            raise busy_error(held, held[0].claim.resources)
         return [one.claim.token for one in found]
 
     def _status(self, claim: Claim, at: float) -> ClaimStatus:
@@ -220,7 +220,7 @@ def _may_have_pending_undo(holder: Holder) -> bool:
         return True
 
 
-def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
+def busy_error(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
     """Return an error that names the holders, with a hint about the first of them."""
     sought = rules.ResourceIndex(wanted)
     words = "; ".join(f"{_named(f.claim, sought)}: held by {f.claim.holder}" for f in found)
@@ -237,7 +237,7 @@ def _busy(found: list[ClaimStatus], wanted: frozenset[Resource]) -> BusyError:
         return BusyError(
             words, hint=f"you hold it yourself; `{typed('unlock', *names, *lab)}` gives it back"
         )
-    waiting = "wait for it (`run` does with --wait-lock), or ask its owner"
+    waiting = "wait for it (`run` does with --queue or --wait-lock), or ask its owner"
     hint = f"{waiting}; `{typed('who')}` shows all"
     return BusyError(words, hint=hint)
 
@@ -266,7 +266,7 @@ def _named(claim: Claim, wanted: rules.ResourceIndex) -> str:
     return f"{rules.format_resources(theirs)}{known}"
 
 
-def _remove_liveness_files(ended: Iterable[Claim]) -> None:
+def remove_liveness_files(ended: Iterable[Claim]) -> None:
     """Remove the liveness files that dead holders left."""
     for claim in ended:
         if is_alive(claim.token) is False:

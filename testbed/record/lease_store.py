@@ -73,7 +73,7 @@ class Ledger:
         renewed = {t for t in changed if _is_renewal(before.get(t), after.get(t))}
         for token in sorted(renewed):
             statement = "UPDATE testbed_claims SET expires = ? WHERE token = ?"
-            self._run(statement, after[token].expires, token)
+            self.execute(statement, after[token].expires, token)
         replaced = [token for token in changed if token not in renewed]
         removed = [(token,) for token in replaced if token in before]
         self._run_on_rows("DELETE FROM testbed_leases WHERE token IN (VALUES {})", removed)
@@ -90,7 +90,7 @@ class Ledger:
 
     def log_revocation(self, token: str, by: str, what: str) -> None:
         """Record permanently which user removed which resources from a claim."""
-        self._run(
+        self.execute(
             "INSERT INTO testbed_forced (token, at, by_whom, what) VALUES (?, ?, ?, ?)",
             *(token, utc(), by, what),
         )
@@ -101,8 +101,9 @@ class Ledger:
         rows = self._connection.execute(statement, (token,)).fetchall()
         return "; ".join(f"{by} took {what} at {at}" for by, at, what in rows)
 
-    def _run(self, statement: str, *values: Any) -> None:
-        self._connection.execute(statement, values)
+    def execute(self, statement: str, *values: Any) -> Any:
+        """Execute a statement with a `?` for each value; return what has its rows."""
+        return self._connection.execute(statement, values)
 
     def _run_on_rows(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement that takes rows where it has `{}`, for many of them at once."""
@@ -110,7 +111,7 @@ class Ledger:
             batch = rows[first : first + _BATCH]
             row = f"({', '.join('?' * len(batch[0]))})"
             marks = ", ".join([row] * len(batch))
-            self._run(statement.replace("{}", marks), *chain.from_iterable(batch))
+            self.execute(statement.replace("{}", marks), *chain.from_iterable(batch))
 
 
 class LeaseStore(Protocol):

@@ -14,10 +14,12 @@ from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import open_entries
+from testbed.record.lab_queue import Cancelled, LabQueue, QueueRequest
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
+from testbed.record.queue_place import QueuePlace
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox
@@ -29,9 +31,20 @@ _TRY = 0.5
 """Seconds between two tries of a run that waits."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The queue in which a run waits for its turn, and what it asks for there."""
+
+    queue: LabQueue
+    request: QueueRequest
+
+
 @dataclass(slots=True)
 class RunLeases:
-    """The leases of one run; it waits at most `patience` seconds for them."""
+    """The leases of one run; it waits at most `patience` seconds for them.
+
+    With `turn` it waits in the lab's queue, else it tries until they are free.
+    """
 
     leases: Leases
     run: RunDirectory
@@ -39,6 +52,7 @@ class RunLeases:
     log: EventLog
     inbox: Inbox
     patience: float = 0.0
+    turn: Turn | None = None
     _patience_ends: Deadline = field(default_factory=lambda: Deadline.after(0.0))
     _lease: Lease | None = None
 
@@ -61,14 +75,32 @@ class RunLeases:
             Deadline.after(_TAKE_LIMIT),
         )
 
+        lease = self._in_turn(wanted, self.turn) if self.turn else self._when_free(wanted)
+        lease.when_lost(self.inbox.stop)
+        bench.guard.hold(lease)
+        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+
+    def _when_free(self, wanted: frozenset[Resource]) -> Lease:
         def take() -> Lease:
             self._lease = self.leases.take(wanted, self.reason, self.run)
             return self._lease
 
-        lease = self._take_with_retries(take)
-        lease.when_lost(self.inbox.stop)
-        bench.guard.hold(lease)
-        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+        return self._take_with_retries(take)
+
+    def _in_turn(self, wanted: frozenset[Resource], turn: Turn) -> Lease:
+        """Wait in the queue for what is wanted; whatever ends the wait, the place is given up."""
+        enter = partial(QueuePlace, turn.queue, wanted, self.reason, self.run, turn.request)
+        limit = Deadline.after(_TAKE_LIMIT)
+        place = self.inbox.in_worker("entering the queue", lambda _: enter(), limit)
+
+        def start() -> Lease:
+            self._lease = place.start()
+            return self._lease
+
+        try:
+            return self._take_with_retries(start)
+        finally:
+            place.leave()
 
     def take_identified(self, bench: Bench) -> float:
         """Lease instruments under their reported identities too; return the seconds waited.
@@ -114,7 +146,7 @@ class RunLeases:
             try:  # in a worker, so that a signal ends the wait for a store that is slow
                 limit = Deadline.after(_TAKE_LIMIT)
                 taken = self.inbox.in_worker("taking the leases", lambda _: take(), limit)
-            except RecoveryRequired:
+            except (RecoveryRequired, Cancelled):
                 raise
             except BusyError as busy:
                 if self._lease is not None and self._lease.is_lost:

@@ -38,10 +38,11 @@ from testbed.schema.switch_ports import (
     side_problems,
     sides_of,
 )
-from testbed.schema.text_types import Name, ServerUrl
+from testbed.schema.text_types import Name, QueuePolicy, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
 from testbed.schema.validation import Document, Problem, StrictModel
 from testbed.secret import Secret
+from testbed.tenancy.lab_orders import MAKESPAN
 
 
 class SharedLeases(StrictModel):
@@ -84,6 +85,8 @@ class Lab(Document):
     """The fences that a policy may use against a host that has failed."""
     leases: SharedLeases | None = None
     """Without it, leases are kept on the machine that the testbed runs on."""
+    queue: QueuePolicy = MAKESPAN
+    """The policy by which `run --queue` waits."""
     twin: TwinSettings = Field(default_factory=TwinSettings)
 
     @classmethod

@@ -15,6 +15,7 @@ from testbed.fabric.circuits import SwitchPort
 from testbed.resource import place
 from testbed.schema.validation import Problem, Problems, shown
 from testbed.secret import Secret
+from testbed.tenancy.lab_orders import policy_names
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -199,6 +200,12 @@ def _ssh_target(text: str) -> str:
     return str(_SSH_TARGET.read(text))
 
 
+def _queue_policy(text: str) -> str:
+    if text not in (known := policy_names()):
+        raise ValueError(f"{text!r} is no policy of a queue; there are {', '.join(known)}")
+    return text
+
+
 def _resource(text: str) -> str:
     place(text)
     return text
@@ -239,6 +246,7 @@ LitPort = Annotated[SwitchPort, Text(_lit_port, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
 Channel = Annotated[int, Text(_channel, r"^[1-9][0-9]{0,2}$")]
 FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]
+QueuePolicy = Annotated[str, Text(_queue_policy)]
 Resource = Annotated[str, Text(_resource)]
 """Where an instrument answers: a VISA name, a tty or a URL."""
 _PORT = {"type": "integer", "minimum": 1, "maximum": MAX_PORT}

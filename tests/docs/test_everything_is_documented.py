@@ -28,8 +28,9 @@ def _commands() -> dict[str, Any]:
     verbs: Any = get_command(app)
     top = {name: verbs.get_command(None, name) for name in COMMANDS}
     assert set(top) == set(get_command(app).commands), "a module registers what COMMANDS lacks"  # type: ignore[attr-defined]
-    inner = top["twin"].commands
-    return {**top, **{f"twin {name}": command for name, command in inner.items()}}
+    groups = [(group, top[group].commands.items()) for group in ("twin", "queue")]
+    inner = {f"{group} {name}": command for group, named in groups for name, command in named}
+    return {**top, **inner}
 
 
 def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:

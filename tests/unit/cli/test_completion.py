@@ -41,6 +41,8 @@ LINES = [
     ("testbed twin fault rack ocs late", ["late"]),
     ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
     ("testbed run lumion -S needs.h", ["needs.hosts="]),
+    ("testbed queue ca", ["cancel"]),
+    ("testbed queue replay --policy ir", ["irs", "irs-tiers"]),
     (
         "testbed validate configs/pa",
         ["configs/packet-quad.yaml", "configs/packet-rack.yaml", "configs/packet-rails.yaml"],

@@ -10,12 +10,13 @@ from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
+from testbed.record.lab_queue import Cancelled, LabQueue, QueueRequest
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
-from testbed.run.run_leases import RunLeases
+from testbed.run.run_leases import RunLeases, Turn
 from tests.unit.run.slow_store import SlowStore
 
 LONG = 30.0
@@ -96,6 +97,46 @@ def test_a_waiting_run_names_the_holder_and_goes_on_when_it_is_free(house):
     assert "held by" in wait.data["holder"] and "theirs" in wait.data["holder"]
     assert house.events("lease.taken")
     run_leases.give_back(soon())
+
+
+def in_turn(house, reason, patience=float("inf")):
+    """Return the leases of a run that waits in the lab's queue."""
+    turn = Turn(LabQueue(house.store), QueueRequest("fifo", 600.0, 1, reason))
+    return RunLeases(house.leases, house.run, reason, house.log, house.inbox, patience, turn)
+
+
+def test_a_run_in_the_queue_tells_its_position_and_what_it_waits_for(house):
+    others, told, queue = house.others("h1"), threading.Event(), LabQueue(house.store)
+    house.log.subscribe(lambda event: event.kind == "lease.wait" and told.set())
+    threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
+    run_leases = in_turn(house, "mine")
+    run_leases.take(house.bench, ["h0", "h1"])
+    (wait,) = house.events("lease.wait")
+    assert wait.data["holder"].startswith("1 of 1 in the queue; ")
+    assert wait.data["holder"].endswith("theirs")
+    assert [one.state for one in queue.entries()] == ["running"]
+    run_leases.give_back(soon())
+    assert queue.entries() == [] and house.leases.find() == []
+    assert [one.holder.reason for one in queue.history()] == ["mine"]
+
+
+@pytest.mark.parametrize("how", ["signal", "limit", "cancel"])
+def test_a_run_leaves_the_queue_however_its_wait_ends(house, how):
+    others, queue = house.others("h1"), LabQueue(house.store)
+
+    def end(event):
+        if event.kind == "lease.wait" and how == "signal":
+            house.inbox.interrupt(2)
+        elif event.kind == "lease.wait" and how == "cancel":
+            queue.cancel(queue.entries()[0], forced=False)
+
+    house.log.subscribe(end)
+    ended = {"signal": (Interrupted, "SIGINT"), "limit": (BusyError, "gave up after")}
+    error, words = ended.get(how, (Cancelled, "taken out of the queue by"))
+    with pytest.raises(error, match=words):
+        in_turn(house, "mine", 1e-9 if how == "limit" else LONG).take(house.bench, ["h1"])
+    assert queue.entries() == []
+    others.release()
 
 
 def test_waiting_for_a_lease_ends_at_the_limit(house):

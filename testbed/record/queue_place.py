@@ -1,0 +1,97 @@
+"""The place of one process in a lab's queue, and what it waits for."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from testbed.clock import boot_time
+from testbed.errors import BusyError, LabError
+from testbed.record.claim_registry import busy_error
+from testbed.record.lab_queue import LabQueue, QueueRequest
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
+from testbed.record.locks import LivenessLock
+from testbed.record.queue_entry import QueueEntry
+from testbed.record.queue_rules import Snapshot
+from testbed.record.rundir import RunDirectory
+
+_LOOK = 5.0
+"""Seconds after which it is asked again although nothing has changed in the store.
+
+A process may have ended, or an experiment may take longer than expected. To ask takes 5 ms for a
+queue of 50, ten times as long as to see that nothing has changed (2026-11-27).
+"""
+
+
+class QueuePlace:
+    """The place of this process in a queue, until it starts or leaves."""
+
+    def __init__(
+        self,
+        queue: LabQueue,
+        resources: Iterable[Resource],
+        reason: str,
+        run: RunDirectory | None,
+        request: QueueRequest,
+    ) -> None:
+        """Enter a queue for all of some resources; `run` is the run that needs them."""
+        self._queue, self._token = queue, secrets.token_hex(8)
+        self._liveness = LivenessLock(self._token)
+        try:
+            queue.enter(self._token, resources, reason, run, request)
+        except BaseException:
+            self._liveness.release()
+            raise
+        self._has_started = False
+        self._position, self._asked = "", 0.0
+        self._raw: list[Any] = []
+        """What the store had when it was last asked whether this process may start."""
+
+    def start(self) -> Lease:
+        """Return the lease of all that was wanted; raise BusyError with what there is to wait for.
+
+        Raise Cancelled when the entry was taken out of the queue.
+        """
+        began = boot_time()
+        now, raw = self._queue.raw()
+        if raw == self._raw and now - self._asked < _LOOK:
+            raise BusyError(self._position)
+        answer = self._queue.try_to_start(self._token)
+        if isinstance(answer, Snapshot):
+            self._asked, self._raw = now, raw
+            self._position = position(answer, self._token)
+            raise BusyError(self._position)
+        self._has_started = True
+        return Lease(self._queue, answer, self._liveness, began)
+
+    def leave(self) -> None:
+        """Give the place up, if this process has not started."""
+        if not self._has_started:
+            try:
+                self._queue.leave(self._token)
+            except LabError:
+                self._liveness.abandon()  # it is then found interrupted, and blocks nobody
+            else:
+                self._liveness.release()
+
+
+def position(found: Snapshot, token: str) -> str:
+    """Say which position an entry has, and what it waits for."""
+    line = found.line()
+    at = next(number for number, one in enumerate(line) if one.token == token)
+    return f"{at + 1} of {len(line)} in the queue; {waits_for(found, line[at])}"
+
+
+def waits_for(found: Snapshot, entry: QueueEntry) -> str:
+    """Say what an entry waits for: those who hold what it needs, or the entries before it."""
+    if blocking := found.in_the_way(entry):
+        error = busy_error(blocking, entry.resources)
+        unrecovered = any(one.standing == "unrecovered" for one in blocking)
+        return f"{error.args[0]}; {error.hint}" if unrecovered else str(error.args[0])
+    if why := found.passed_over(entry):
+        return why
+    if found.may_start(entry.token):
+        return "starts now"
+    return "free, and kept for those before it"
