@@ -20,7 +20,7 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import switches
-from testbed.cli.leases import leases_of
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.twins import inside_twin, named_lab, twin_app
 from testbed.commands import typed
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError

@@ -143,7 +143,7 @@ def _ranges(ports: Iterable[Any]) -> Iterator[tuple[int, int]]:
 def queue_entries(ctx: typer.Context) -> Iterator[str]:
     """Complete the entries of the queue of the lab on the command line, or of this machine."""
     from testbed.cli.file_lookup import lab_file
-    from testbed.cli.leases import queue_of
+    from testbed.cli.lease_stores import queue_of
     from testbed.schema import load_lab
 
     lab = load_lab(lab_file(str(name)), []) if (name := _said(ctx, "lab")) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,16 +11,12 @@ import typer
 from testbed.bench.lease_resources import named
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, argument, print_json, seconds_of
 from testbed.cli.completion import resources
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.twins import inside_twin, named_lab
 from testbed.commands import typed
 from testbed.errors import UsageError
 from testbed.record.claim_registry import ClaimStatus
-from testbed.record.lab_queue import LabQueue
 from testbed.record.lease_rules import format_resources
-from testbed.record.lease_store import FileStore, LeaseStore, PostgresStore
-from testbed.record.leases import Leases
-from testbed.schema import Lab
-from testbed.twin.machine import TWIN_VARIABLE
 
 _LONGEST = 90 * 86400.0
 """Seconds for which a lock may keep others off: nothing is held for ever."""
@@ -32,22 +27,6 @@ Resources = Annotated[
         "RESOURCE", "Hosts, instruments, ports or outlets: h0 ocs ocs.1 ocs.5-8 pdu.3", resources
     ),
 ]
-
-
-def leases_of(lab: Lab | None) -> Leases:
-    """Return the leases of a lab: on the server that it names, or on this machine or twin."""
-    return Leases(_store_of(lab), lab=lab.lab if lab else "")
-
-
-def queue_of(lab: Lab | None) -> LabQueue:
-    """Return the queue of a lab, which is where its leases are."""
-    return LabQueue(_store_of(lab), lab=lab.lab if lab else "")
-
-
-def _store_of(lab: Lab | None) -> LeaseStore:
-    if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
-        return FileStore()
-    return PostgresStore(lab.leases.revealed_url())
 
 
 @app.command(epilog="Examples: testbed who; testbed who --lab rack --json")

@@ -8,7 +8,8 @@ import typer
 
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, argument, print_json
 from testbed.cli.completion import queue_entries, queue_policies
-from testbed.cli.leases import queue_of, utc_of
+from testbed.cli.lease_stores import queue_of
+from testbed.cli.leases import utc_of
 from testbed.cli.twins import inside_twin, named_lab
 from testbed.errors import UsageError
 from testbed.record.lab_queue import LabQueue

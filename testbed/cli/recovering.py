@@ -23,7 +23,7 @@ from testbed.cli.app import (
 from testbed.cli.completion import run_names
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.file_lookup import lab_file, typed_lab
-from testbed.cli.leases import leases_of
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.twins import CurrentTwin, this_command, with_settle_of_twin
 from testbed.commands import set_context, typed
 from testbed.errors import (

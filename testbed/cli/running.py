@@ -22,7 +22,7 @@ from testbed.cli.app import (
 from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
 from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
-from testbed.cli.leases import leases_of, queue_of
+from testbed.cli.lease_stores import leases_of, queue_of
 from testbed.cli.record import open_record
 from testbed.cli.refused_runs import delete_if_refused
 from testbed.cli.twins import CurrentTwin, check_rate, command_line, inside_twin, is_inside_twin

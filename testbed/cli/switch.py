@@ -26,7 +26,7 @@ from testbed.cli.app import (
 )
 from testbed.cli.completion import circuit_ends, switches
 from testbed.cli.exit_on_signal import defer_signals
-from testbed.cli.leases import leases_of
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.standard_streams import is_read
 from testbed.cli.twins import inside_twin, named_lab, with_settle_of_twin
 from testbed.clock import Deadline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.cli.app import print_json
 from testbed.cli.exit_on_signal import record_signals
-from testbed.cli.leases import leases_of
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.record import close_check, open_check
 from testbed.clock import now
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError

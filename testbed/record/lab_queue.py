@@ -157,13 +157,13 @@ class LabQueue(ClaimRegistry):
         with self._store.open() as ledger:
             rows = QueueRows(ledger)
             mine = rows.one(token)
-            if mine is None or mine.state != "waiting":
-                by = f" by {mine.moved_by}" if mine and mine.moved_by else ""
+            if mine is None or mine.state == "cancelled":
+                by = f" by {mine.moved_by}" if mine else ""
                 raise Cancelled(
                     f"this run's entry was taken out of the queue{by}", hint="start it again"
                 )
-            if ledger.now - mine.seen > HEARTBEAT:
-                rows.see(token)
+            if mine.state == "interrupted" or ledger.now - mine.seen > HEARTBEAT:
+                rows.put(mine := replace(mine, state="waiting", seen=ledger.now))
             found = self._snapshot(ledger, rows)
             if found.in_the_way(mine) or not found.may_start(token):
                 return found

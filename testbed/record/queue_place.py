@@ -11,7 +11,7 @@ from testbed.errors import BusyError, LabError
 from testbed.record.claim_registry import busy_error
 from testbed.record.lab_queue import LabQueue, QueueRequest
 from testbed.record.lease import Lease
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.record.locks import LivenessLock
 from testbed.record.queue_entry import QueueEntry
 from testbed.record.queue_rules import Snapshot
@@ -94,4 +94,7 @@ def waits_for(found: Snapshot, entry: QueueEntry) -> str:
         return why
     if found.may_start(entry.token):
         return "starts now"
-    return "free, and kept for those before it"
+    wanted, line = ResourceIndex(entry.resources), found.line()
+    before = line[: line.index(entry)]
+    first = next((one for one in before if wanted.overlapping(one.resources)), None)
+    return f"free, and kept for {first or 'those before it'}"

@@ -61,12 +61,6 @@ class QueueRows:
         """Remove an entry, if it is there."""
         self._ledger.execute("DELETE FROM testbed_queue WHERE token = ?", token)
 
-    def see(self, token: str) -> None:
-        """Note that the process of an entry has asked for its turn."""
-        self._ledger.execute(
-            "UPDATE testbed_queue SET seen = ? WHERE token = ?", self._ledger.now, token
-        )
-
     def end(self, token: str) -> None:
         """Note that an experiment has given back what it held; nothing, if it was in no queue."""
         self._ledger.execute(
@@ -78,7 +72,8 @@ class QueueRows:
     def forget(self) -> None:
         """Remove what is too old to be of use."""
         now = self._ledger.now
-        for state, since in (("ended", now - KEPT), ("interrupted", now - PLACE_KEPT)):
+        limits = {"ended": now - KEPT, "cancelled": now - KEPT, "interrupted": now - PLACE_KEPT}
+        for state, since in limits.items():
             self._ledger.execute(
                 "DELETE FROM testbed_queue WHERE state = ? AND seen < ?", state, since
             )

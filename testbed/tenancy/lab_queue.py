@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-PATIENCE = 2 * 3600.0
+PATIENCE = 4 * 3600.0
 """Seconds after which the experiment that has waited longest comes first, under any policy."""
 
 

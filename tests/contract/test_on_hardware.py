@@ -12,7 +12,7 @@ import pytest
 from testbed.bench.conformance_probe import spare_ports
 from testbed.bench.lease_resources import whole_of
 from testbed.bench.reported_identities import ReportedIdentities
-from testbed.cli.leases import leases_of
+from testbed.cli.lease_stores import leases_of
 from testbed.contract.rig import change, soon
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change

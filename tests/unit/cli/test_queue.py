@@ -83,7 +83,7 @@ def test_the_queue_shows_what_runs_what_waits_and_for_what(shared, capsys):
         ("waiting", 2),
     ]
     assert found[1]["resources"] == ["ocs.2-4"] and found[1]["policy"] == "fifo"
-    assert found[2]["waits_for"].startswith("free, and kept for those before it")
+    assert found[2]["waits_for"].startswith("free, and kept for ")
 
 
 def test_entries_are_moved_and_cancelled_by_the_beginning_of_their_names(shared, capsys):

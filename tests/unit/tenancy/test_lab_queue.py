@@ -159,7 +159,7 @@ def test_fifty_experiments_are_done_within_a_fifth_of_the_best_of_many_lists(mix
 
     found = ratios([50] * mixes, MAKESPAN, best, spread)
     said(f"makespan over the best of {lists} lists, arrivals over {spread} of it", found)
-    assert sum(one > 1.2 for one in found) <= (0.01 * mixes if spread else 0)
+    assert max(found) <= 1.2
 
 
 @pytest.mark.parametrize("mixes", [1, pytest.param(200, marks=pytest.mark.soak)])
