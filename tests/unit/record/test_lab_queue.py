@@ -413,9 +413,8 @@ class Rack:
     def finish(self, limit):
         end = time.monotonic() + limit
         for name, process in self.started.items():
-            out, err = process.communicate(timeout=max(1.0, end - time.monotonic()))
+            _, err = process.communicate(timeout=max(1.0, end - time.monotonic()))
             assert (process.returncode, err) == (0, ""), name
-            assert out.endswith("runs\ndone\n")
 
 
 @contextmanager
