@@ -45,9 +45,7 @@ def replayed(history: Sequence[QueueEntry], policies: Sequence[str]) -> Replayed
     """Replay a history under some policies, all by default; raise UsageError if there is none."""
     ran = experiments(history)
     if not ran:
-        raise UsageError(
-            "no experiment of this queue has ended yet", hint="run some with `testbed run --queue`"
-        )
+        raise UsageError("no experiment of this queue has ended yet", hint="run some with --queue")
     names = policies or policy_names()
     known = {one.token: one for one in history}
     happened = {one.entry.name: known[one.entry.name].started or 0.0 for one in ran}

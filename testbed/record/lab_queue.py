@@ -13,6 +13,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+from testbed.commands import typed
 from testbed.errors import BusyError, UsageError
 from testbed.record.claim_registry import (
     ClaimRegistry,
@@ -223,7 +224,7 @@ def _still(rows: QueueRows, entry: QueueEntry, *states: str) -> QueueEntry:
     found = rows.one(entry.token)
     if found is None or found.state not in states:
         what = found.state if found else "gone"
-        raise BusyError(f"{entry} does not wait: it is {what}", hint="see `testbed queue`")
+        raise BusyError(f"{entry} does not wait: it is {what}", hint=f"see `{typed('queue')}`")
     return found
 
 

@@ -86,6 +86,8 @@ def parse(command: str) -> typer.Context:
     parent = typer.Context(verbs(), info_name="testbed")
     found = verb(first)
     while hasattr(found, "get_command"):
+        if found.invoke_without_command and (not words or words[0].startswith("-")):
+            break
         parent = typer.Context(found, parent=parent, info_name="testbed")
         first, *words = words
         found = found.get_command(parent, first)
@@ -118,8 +120,8 @@ def examples() -> list[str]:
     top = verbs()
     parent = typer.Context(top, info_name="testbed")
     found = [verb(name) for name in top.list_commands(parent)]
-    twin = verb("twin")
-    found += [twin.get_command(parent, name) for name in twin.list_commands(parent)]
+    for group in (verb("twin"), verb("queue")):
+        found += [group.get_command(parent, name) for name in group.list_commands(parent)]
     lines = [command.epilog.partition(": ")[2] for command in (top, *found) if command.epilog]
     return [one.strip() for line in lines for one in line.split(";")]
 
