@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from testbed.events.origin import NOWHERE, Origin
 from testbed.run.places import Place
 
 _T = TypeVar("_T")
+_NOTHING: Mapping[str, Any] = {}
 _WORKERS = 16
 GRACE = 1.0
 """Seconds that a worker gets to report that its deadline has passed."""
@@ -38,25 +39,23 @@ class Interrupted(TestbedError):
         self.exit_code = 128 + number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
     """An event that an agent sent without a request, and its arrival time here."""
 
     host: str
     message: Mapping[str, Any]
     received: float
+    said: Mapping[str, Any] = field(init=False)
+    """The message of a rank that the agent forwarded; empty for any other event."""
+    place: Place | None = field(init=False)
+    """The place of the process that it is about; None where it is about the host."""
 
-    @property
-    def said(self) -> Mapping[str, Any]:
-        """Return the message of a rank that the agent forwarded; empty for any other event."""
-        said: Mapping[str, Any] = self.message.get("said", {})
-        return said
-
-    @property
-    def place(self) -> Place | None:
-        """Return the place of the process that it is about; None where it is about the host."""
+    def __post_init__(self) -> None:
+        """Look up once what each report is asked for several times."""
+        self.said = self.message.get("said", _NOTHING)
         slot = self.message.get("slot")
-        return None if slot is None else Place(self.host, slot)
+        self.place = None if slot is None else Place(self.host, slot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
