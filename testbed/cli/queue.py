@@ -163,6 +163,7 @@ def _print_queue(found: Snapshot, gone: list[QueueEntry]) -> None:
     for number, one in enumerate(line, start=1):
         moved = f", moved {one.move.to} by {one.moved_by}" if one.move else ""
         print(f"{number:<7} {one} for {lasting(found.now - one.arrived)}{moved}")
-        print(f"        {format_resources(one.resources)}; {waits_for(found, one)}")
+        print(f"        needs {format_resources(one.resources)}")
+        print(f"        waits: {waits_for(found, one)}")
     for one in gone:
         print(f"gone    {one}: its process ended; its place is kept for: {one.command}")

@@ -34,11 +34,15 @@ class Replayed:
         }
         return {
             "experiments": len(self.history),
-            "happened": asdict(self.happened),
+            "happened": _rounded(self.happened),
             "label": "model",
-            "policies": {name: asdict(found) for name, found in self.figures.items()},
+            "policies": {name: _rounded(found) for name, found in self.figures.items()},
             "waits": waits,
         }
+
+
+def _rounded(found: Figures) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in asdict(found).items()}
 
 
 def replayed(history: Sequence[QueueEntry], policies: Sequence[str]) -> Replayed:

@@ -74,8 +74,9 @@ def test_the_queue_shows_what_runs_what_waits_and_for_what(shared, capsys):
     lines = typed(capsys, "--lab", shared.file).splitlines()
     assert re.fullmatch(r"runs    [0-9a-f]{6} runs of ann for .* of about 10 min", lines[0])
     assert re.fullmatch(r"1       [0-9a-f]{6} wide of ann for .*", lines[1])
-    assert re.fullmatch(r"        ocs\.2-4; ocs\.2: held by ann in lab small .*: runs", lines[2])
-    assert re.fullmatch(r"2       [0-9a-f]{6} behind of bob for .*", lines[3])
+    assert lines[2] == "        needs ocs.2-4"
+    assert re.fullmatch(r"        waits: ocs\.2: held by ann in lab small .*: runs", lines[3])
+    assert re.fullmatch(r"2       [0-9a-f]{6} behind of bob for .*", lines[4])
     found = rows(capsys)
     assert [(one["state"], one.get("position")) for one in found] == [
         ("running", None),
