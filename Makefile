@@ -64,9 +64,10 @@ soak: setup ## run the full counts that the tests only sample
 nightly: setup ## run every experiment on every twin that it fits, in 30 minutes
 	$(BIN)/testbed nightly $(ARGS)
 
-gloo: setup ## hold our collectives beside gloo's: installs PyTorch first
+gloo: setup ## hold our collectives beside gloo's, and scripts on rails: installs PyTorch first
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]'
-	$(BIN)/pytest tests/unit/onhost/test_distributed.py tests/unit/onhost/test_ranks_in_processes.py
+	$(BIN)/pytest tests/unit/onhost/test_distributed.py tests/unit/onhost/test_ranks_in_processes.py \
+	  tests/unit/onhost/test_torch_backend.py
 	$(BIN)/testbed run experiments/gloo.yaml --twin $(ARGS)
 
 check: setup ## format, lint, types, import contracts

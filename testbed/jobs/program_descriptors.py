@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.fabric.topologies import RING
-from testbed.jobs.option_checks import check_counts
+from testbed.jobs.option_checks import check_counts, check_mesh
 from testbed.plugins import Kind, nearest
 from testbed.schema.topology import TopologyOption
 from testbed.units import DIMENSIONS, Bytes
@@ -92,6 +92,9 @@ class TorchrunOptions:
     """Processes on each host."""
     port: int = 29500
     """Where the first host listens on the management network."""
+    mesh: dict[str, int] | None = None
+    """Sizes of the dimensions along which the script makes its groups, the last varying fastest:
+    on a circuit switch its rails are re-pointed for them, if its backend is `testbed`."""
     metrics: Mapping[str, Pattern] = field(default_factory=dict)
     """By name, what is read from its standard output."""
     topology: TopologyOption = RING
@@ -100,8 +103,17 @@ class TorchrunOptions:
         """Refuse a script without a name, and ports that only root may listen on."""
         _check_program(self, self.script)
         check_counts(self, "gpus")
+        if self.mesh is not None:
+            check_mesh(self.mesh, self.ranks, 0)
+            if self.gpus > 1:
+                raise ValueError("the ranks of a mesh are hosts, each with one process: gpus is 1")
         if not 1024 <= self.port < 65536:
             raise ValueError(f"{self.port} is not a port from 1024 to 65535")
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return what of PyTorch the hosts need."""
+        return ("torchrun",)
 
     def measures(self) -> tuple[str, ...]:
         """Return no metrics besides those that `metrics` defines."""

@@ -25,7 +25,9 @@ class Program(Job):
 
     hardware_only = ""
 
-    def __init__(self, ranks: int, topology: Topology, patterns: Mapping[str, Pattern]) -> None:
+    def __init__(
+        self, ranks: int, topology: Topology | None, patterns: Mapping[str, Pattern]
+    ) -> None:
         self.ranks = ranks
         self.topology = topology
         self._patterns = patterns
@@ -78,6 +80,10 @@ class Torchrun(Program):
         super().__init__(options.ranks, options.topology, options.metrics)
         self._options = options
 
+    def on_circuits(self) -> Job:
+        """Return the job with the groups of its mesh on rails, if it has one."""
+        return self if self._options.mesh is None else TorchrunOnRails(self._options)
+
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
         """Return the command line for each rank's host."""
         options = self._options
@@ -91,3 +97,23 @@ class Torchrun(Program):
             )
             for rank in range(len(hosts))
         )
+
+
+class TorchrunOnRails(Torchrun):
+    """A script whose groups have their circuits when it communicates, by the backend `testbed`."""
+
+    controllers = ("rails",)
+
+    def __init__(self, options: TorchrunOptions) -> None:
+        from testbed.collectives.groups import groups, named
+
+        super().__init__(options)
+        assert options.mesh is not None
+        self._along = groups(options.mesh)
+        self.topology = None
+        self.groups = named(self._along)
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the configuration of a rank that runs a program, with all groups of the mesh."""
+        told = {name: list(map(list, found)) for name, found in self._along.items()}
+        return {"kind": "program", "options": {"groups": told}}

@@ -162,7 +162,7 @@ class RunningJob:
     def _for_rank(self, rank: int | None) -> dict[str, Any]:
         told = dict(self.job.for_rank())
         if self.programs and rank is not None:
-            told["options"] = self.programs.options(rank)
+            told["options"] = {**told["options"], **self.programs.options(rank)}
         return told
 
     def join(

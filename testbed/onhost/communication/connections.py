@@ -208,13 +208,13 @@ class PeerConnections:
         TCP would retransmit data that is lost in a change of circuits only after 200 ms.
         """
         self.acknowledge()
-        while any(_unacknowledged(connection) for connection in self._sockets.values()):
+        while any(unacknowledged(connection) for connection in self._sockets.values()):
             self.raise_if_left()
             time.sleep(_LOOK_AGAIN)
 
     def unacknowledged(self, peer: Peer) -> int:
         """Return how many bytes sent to a peer were not acknowledged yet."""
-        return _unacknowledged(self._sockets[peer])
+        return unacknowledged(self._sockets[peer])
 
     def sent_on_wire(self, *counters: str) -> list[int]:
         """Return the sum of kernel counters over the ports of all connections.
@@ -249,7 +249,8 @@ def counted(interface: str, *counters: str) -> list[int]:
     return [int((port / one).read_text()) for one in counters]
 
 
-def _unacknowledged(connection: socket.socket) -> int:
+def unacknowledged(connection: socket.socket) -> int:
+    """Return how many bytes of a connection were sent and not acknowledged yet."""
     answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4)
     return int(struct.unpack("i", answer)[0])
 

@@ -100,6 +100,8 @@ class Control:
         """The newest circuits that are said to be lit: their generation and number."""
         self.stages: dict[tuple[str, tuple[int, ...]], Message] = {}
         """On rails, by group and ranks, the newest stage whose circuits are said to be lit."""
+        self.on_stage: Optional[Callable[[Message], None]] = None
+        """What is given each such message, too, in the thread that reads the channel."""
         self.whole: dict[str, int] = {}
         """On rails, by group, the newest generation in which all of it are said to have joined."""
         self.slot: Optional[TimeSlot] = None
@@ -213,6 +215,8 @@ class Control:
             return
         if verb == "stage-lit":
             self.stages[command["group"], tuple(command["ranks"])] = command
+            if self.on_stage is not None:
+                self.on_stage(command)
             self.leave.wake()
             return
         if verb == "group-whole":

@@ -152,7 +152,8 @@ class RailMesh(MeshGroups):
             for connection in sockets.values():
                 discard(connection)
             raise
-        return cls(identity, members, sockets, control, order, hosts)
+        addresses = [port.address for port in ports.ports]
+        return cls(identity, members, sockets, control, order, hosts, addresses)
 
     def __init__(
         self,
@@ -162,8 +163,11 @@ class RailMesh(MeshGroups):
         control: Control,
         order: _StageOrder,
         hosts: Sequence[str],
+        addresses: Sequence[str],
     ) -> None:
         super().__init__(identity, members, sockets, control.leave, hosts)
+        self.addresses = addresses
+        """Of this rank's fabric ports, by number."""
         self._control, self._order = control, order
         self._stages = RailStages(control, identity.generation)
         self._present: dict[str, Stage] = {}

@@ -1,6 +1,7 @@
 """The job `program`: a rank runs an ordinary program, monitors it and records its output.
 
-All ranks start it together, once their circuits carry data. It runs under a supervisor
+All ranks start it together, once their circuits carry data. On rails they do not wait for each
+other, and what the program says of its stages is passed on. It runs under a supervisor
 (`supervisor.py`), so that no process of it outlives the rank. Its output is sent as events
 `output`: the beginning at once, the end when it is over, and the amount left out between. Its end
 is sent as `program.end`.
@@ -19,10 +20,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Union
 
 from ..communication.control import Control
+from ..communication.mesh import MeshGroups
+from ..communication.rails import RailMesh
 from ..communication.ring import Ring
+from ..communication.script_line import RAILS, RailRelay
 from . import supervisor
 from .state import State
 
@@ -48,6 +52,7 @@ class Job:
     connects_to = "neighbours"
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
+        self._groups: Mapping[str, Sequence[Sequence[int]]] = options.get("groups", {})
         self._argv: Sequence[str] = options["argv"]
         self._environment: Mapping[str, str] = options["environment"]
         self._ranks = ranks
@@ -57,16 +62,42 @@ class Job:
     def warm_up(self, raise_if_left: Callable[[], None]) -> None:
         """Do nothing, as a program warms up by itself."""
 
-    def run(self, ring: Ring, control: Control) -> None:
+    def run(self, communicator: Union[Ring, MeshGroups], control: Control) -> None:
         """Run the program from beginning to end, together with those of the other ranks."""
-        ring.barrier()
+        if not isinstance(communicator, RailMesh):
+            communicator.barrier()
+            self._run(communicator.raise_if_left, control, self._environment)
+            return
+        relay = RailRelay(control, self._greeting(communicator))
+        try:
+            environment = {**self._environment, RAILS: relay.name}
+            self._run(communicator.raise_if_left, control, environment)
+        finally:
+            relay.close()
+
+    def _greeting(self, mesh: RailMesh) -> Mapping[str, Any]:
+        """Return what the program is told of the rails."""
+        groups = {
+            f"{dimension}{number}": ranks
+            for dimension, every in self._groups.items()
+            for number, ranks in enumerate(every)
+        }
+        told = {"generation": mesh.generation, "rank": mesh.rank, "hosts": mesh.hosts}
+        return {**told, "groups": groups, "addresses": mesh.addresses}
+
+    def _run(
+        self,
+        raise_if_left: Callable[[], None],
+        control: Control,
+        environment: Mapping[str, str],
+    ) -> None:
         if not self._argv:
             return
         begun = time.monotonic()
         control.emit("program.begin", begun, argv=self._argv)
-        running = _Running(self._argv, self._environment, control)
+        running = _Running(self._argv, environment, control)
         try:
-            running.watch(ring.raise_if_left)
+            running.watch(raise_if_left)
         finally:
             end = running.end()
             _pass_on(end.pop(REPORT, ""), control)

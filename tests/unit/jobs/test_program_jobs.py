@@ -9,7 +9,7 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
-from testbed.jobs.contracts import FIRST_ADDRESS, ProgramJob, ProgramOutput
+from testbed.jobs.contracts import FIRST_ADDRESS, ProgramJob, ProgramOutput, RailsJob
 from testbed.jobs.nccl_programs import NcclTests
 from testbed.jobs.program_descriptors import (
     CommandOptions,
@@ -75,6 +75,31 @@ def test_the_rendezvous_of_torchrun_is_at_the_first_host(hosts):
     words = "torchrun --nnodes 2 --node-rank 1 --nproc-per-node 4 --master-addr"
     assert second == (*words.split(), FIRST_ADDRESS, "--master-port", "29500", "t.py", "--lr", "1")
     assert first == tuple("0" if n == 4 else word for n, word in enumerate(second))
+
+
+def test_a_script_with_a_mesh_has_its_groups_on_rails_and_runs_as_ever_on_a_packet_switch():
+    job = Torchrun(TorchrunOptions(4, ("t.py",), mesh={"dp": 2, "pp": 2}))
+    assert not isinstance(job, RailsJob)
+    on_rails = job.on_circuits()
+    assert isinstance(on_rails, RailsJob)
+    assert on_rails.groups == {"dp0": (0, 2), "dp1": (1, 3), "pp0": (0, 1), "pp1": (2, 3)}
+    assert on_rails.controllers == ("rails",)
+    along = {"dp": [[0, 2], [1, 3]], "pp": [[0, 1], [2, 3]]}
+    assert on_rails.for_rank() == {"kind": "program", "options": {"groups": along}}
+
+
+def test_a_script_without_a_mesh_runs_on_the_circuits_of_its_ring():
+    job = Torchrun(TorchrunOptions(2, ("t.py",)))
+    assert job.on_circuits() is job
+
+
+@pytest.mark.parametrize(
+    ("ranks", "gpus", "text"),
+    [(3, 1, "a mesh of 2 x 2 has 4 ranks, and the job has 3"), (4, 2, "gpus is 1")],
+)
+def test_a_mesh_that_does_not_fit_the_processes_is_refused(ranks, gpus, text):
+    with pytest.raises(ValueError, match=text):
+        TorchrunOptions(ranks, ("t.py",), gpus, mesh={"dp": 2, "pp": 2})
 
 
 def test_mpirun_starts_a_process_for_every_gpu_from_the_first_host(hosts):

@@ -129,7 +129,7 @@ class Gang:
 
     With a `directory` they write a checkpoint there before `every` so many steps. `hosts` are what
     their hosts are called, `without_fabric` those ranks that have no fabric port, and `own` how
-    many ports each rank has for itself, on rails.
+    many ports each rank has for itself, on rails. `each` are more options of every rank.
     """
 
     def __init__(
@@ -143,6 +143,7 @@ class Gang:
         hosts: Sequence[str] | None = None,
         without_fabric: Sequence[int] = (),
         own: int = 0,
+        each: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.job: dict[str, Any] = {"kind": kind, "options": dict(options)}
         self._place: dict[str, Any] = {}
@@ -152,6 +153,7 @@ class Gang:
         self.seed, self.ranks = seed, ranks
         self._hosts, self._without_fabric = hosts or [None] * ranks, without_fabric
         self._own = [LOOPBACK] * own or None
+        self._each = each
         self._stack = ExitStack()
         self.members = [self.start() for _ in range(ranks)]
         self._ready = [self.configure(member, rank) for rank, member in enumerate(self.members)]
@@ -167,10 +169,11 @@ class Gang:
 
     def configure(self, member: RankProcess, rank: int | None) -> Message:
         """Configure a rank, or a spare that has none, and return its word that it is ready."""
+        options = self._each[rank] if self._each and rank is not None else {}
         fabric = None if rank in self._without_fabric else LOOPBACK
         member.tell(
             "configure",
-            job=self.job,
+            job={**self.job, "options": {**self.job["options"], **options}},
             rank=rank,
             ranks=self.ranks or 1,
             token=TOKEN,

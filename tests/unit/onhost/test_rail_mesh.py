@@ -31,9 +31,10 @@ def collectives(mesh, ranks, **more):
 class AtWork:
     """The controller of rails beside ranks, with switches that make circuits at once."""
 
-    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0):
+    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0, **more):
         told, ports = job.for_rank(), 2
-        self.gang = gang(told["kind"], told["options"], len(hosts), hosts=hosts, own=ports)
+        options = told["options"]
+        self.gang = gang(told["kind"], options, len(hosts), hosts=hosts, own=ports, **more)
         names = tuple(dict.fromkeys(hosts))
         each = len(hosts) // len(names)
         own = {name: tuple(f"p{n}" for n in range(each * ports)) for name in names}

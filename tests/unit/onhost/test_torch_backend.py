@@ -1,0 +1,100 @@
+"""A training script of plain PyTorch whose groups are on rails, in processes over loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.jobs.program_descriptors import TorchrunOptions
+from testbed.jobs.programs import TorchrunOnRails
+from tests.unit.onhost.test_rail_mesh import FOUR, AtWork
+
+pytest.importorskip("torch", reason="torch.distributed comes with '.[torch]'")
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "examples" / "torch" / "dp_pp.py"
+RANKS, STEPS, MICRO_BATCHES = 4, 3, 3
+PATIENCE = 120.0
+"""Seconds in which four processes have imported PyTorch and trained, on a busy machine."""
+
+
+def environments():
+    """Return what torchrun would set for each process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
+    return [{**common, "RANK": str(rank)} for rank in range(RANKS)]
+
+
+def command(backend):
+    return [sys.executable, str(SCRIPT), "--backend", backend, "--steps", str(STEPS)]
+
+
+def losses_in(text):
+    return re.findall(r"step \d+ loss (\S+)", text)
+
+
+@pytest.fixture(scope="module")
+def losses_of_gloo():
+    started = [
+        subprocess.Popen(command("gloo"), env={**os.environ, **one}, stdout=subprocess.PIPE)
+        for one in environments()
+    ]
+    try:
+        said = [process.communicate(timeout=PATIENCE)[0].decode() for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    losses = losses_in("".join(said))
+    assert len(losses) == STEPS
+    return losses
+
+
+def on_rails(gang, mode="on-demand", script=None):
+    """Return the script at work in its ranks."""
+    each = [
+        {"argv": script or command("testbed"), "environment": environment}
+        for environment in environments()
+    ]
+    job = TorchrunOnRails(TorchrunOptions(RANKS, ("script",), mesh={"dp": 2, "pp": 2}))
+    at_work = AtWork(gang, job, FOUR, mode, each=each)
+    at_work.gang.join(1)
+    at_work.serve(at_work.all_said("program.end"))
+    assert not at_work.failure
+    return at_work
+
+
+def output_of(at_work, stream="stdout"):
+    said = [one for member in at_work.gang.members for one in member.of_kind("output")]
+    return "".join(one["text"] for one in said if one["stream"] == stream)
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned"])
+def test_a_script_that_nobody_changed_has_the_losses_that_it_has_with_gloo(
+    gang, losses_of_gloo, mode
+):
+    at_work = on_rails(gang, mode)
+    assert losses_in(output_of(at_work)) == losses_of_gloo, output_of(at_work, "stderr")
+    assert sum(bool(move.remove) for move in at_work.moves) >= 2 * 2 * STEPS
+    for member in at_work.gang.members:
+        reached, left = (member.of_kind(f"stage-{what}") for what in ("reached", "left"))
+        assert {tuple(map(str, one["stage"])) for one in left} <= {
+            tuple(map(str, one["stage"])) for one in reached
+        }
+        groups = [one["stage"][0][:2] for one in reached]
+        assert groups.count("pp") == 1 + 1 + STEPS * 2 * MICRO_BATCHES
+        assert groups.count("dp") > 1 + STEPS
+
+
+def test_a_group_that_the_job_does_not_have_is_refused_by_name(gang):
+    script = "import torch.distributed as dist; dist.init_process_group('testbed'); "
+    script += "dist.new_group([0, 3])"
+    at_work = on_rails(gang, script=[sys.executable, "-c", script])
+    assert "ranks [0, 3] are no group of the job's mesh" in output_of(at_work, "stderr")
