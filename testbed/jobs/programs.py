@@ -113,6 +113,16 @@ class TorchrunOnRails(Torchrun):
         self.topology = None
         self.groups = named(self._along)
 
+    def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
+        """Return the command line for each rank's host; ValueError for hosts of several ports."""
+        most = max(len(host.ports_on("circuit")) for host in hosts)
+        if most > 1:
+            raise ValueError(
+                f"a host has {most} fabric ports, and gloo leaves all by the first one, to "
+                "wherever its circuit leads; use hosts with one"
+            )
+        return super().command_lines(hosts)
+
     def for_rank(self) -> Mapping[str, Any]:
         """Return the configuration of a rank that runs a program, with all groups of the mesh."""
         told = {name: list(map(list, found)) for name, found in self._along.items()}

@@ -208,8 +208,8 @@ class RailGroup(dist.ProcessGroup):  # type: ignore[misc]
 
 
 def _method(name: str) -> Any:
-    def run(self: RailGroup, *arguments: Any) -> RailWork:
-        return self._collective(name, arguments)
+    def run(self: RailGroup, *arguments: Any, **named: Any) -> RailWork:
+        return self._collective(name, (*arguments, *named.values()))
 
     run.__name__, run.__doc__ = name, f"Run {name} of gloo when the circuits are lit."
     return run

@@ -88,6 +88,17 @@ def test_a_script_with_a_mesh_has_its_groups_on_rails_and_runs_as_ever_on_a_pack
     assert on_rails.for_rank() == {"kind": "program", "options": {"groups": along}}
 
 
+def test_hosts_whose_connections_would_leave_by_another_port_are_refused():
+    on_rails = Torchrun(TorchrunOptions(4, ("t.py",), mesh={"dp": 2, "pp": 2})).on_circuits()
+    hosts = {
+        name: list(load_lab(ROOT / "configs" / f"{name}.yaml").hosts.values())[:4]
+        for name in ("rail", "rails")
+    }
+    assert len(on_rails.command_lines(hosts["rail"])) == 4
+    with pytest.raises(ValueError, match="a host has 2 fabric ports, and gloo leaves all by"):
+        on_rails.command_lines(hosts["rails"])
+
+
 def test_a_script_without_a_mesh_runs_on_the_circuits_of_its_ring():
     job = Torchrun(TorchrunOptions(2, ("t.py",)))
     assert job.on_circuits() is job

@@ -69,6 +69,7 @@ NOT_ON_A_RACK = {
     "propius-fedavg": "packet-rack",
     "stragglar": "packet-rack",
     "stragglar-training": "slow-packet-rack",
+    "unchanged-script": "rail",
 }
 """Experiments that the rack cannot run, and the lab that can."""
 
