@@ -30,7 +30,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "the testbed needs Python 3.11 to 3.13; say which with: make setup PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,postgres,propius,strangers]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,postgres,propius,strangers,workers]'
 	@touch $@
 
 messages: setup ## make the messages of gRPC from their .proto files

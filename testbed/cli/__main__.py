@@ -2,4 +2,5 @@
 
 from testbed.cli import main
 
-main()
+if __name__ == "__main__":  # processes that compute models import this module, too
+    main()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from testbed.cli.app import (
     RESULTS,
@@ -40,6 +43,16 @@ SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
 
 
+WorkersOption = Annotated[
+    str,
+    typer.Option(
+        metavar="N|HOST:PORT",
+        help="Compute the trials of a model on N processes, or by the Dask scheduler there.",
+        show_default=False,
+    ),
+]
+
+
 @app.command(
     epilog="Examples: testbed run experiments/lumion.yaml --twin --repeat 3; "
     "testbed run experiments/lumion.yaml --twin -S 'lab.twin.settle=200 ms'"
@@ -54,6 +67,7 @@ def run(
     results: ResultsOption = RESULTS,
     wait_lock: WaitOption = 0.0,
     queue: QueueOption = None,
+    workers: WorkersOption = "",
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines are the verdict and the next command."""
@@ -62,6 +76,8 @@ def run(
     with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
+        if workers and not on_paper:
+            raise _without_a_model(inputs.plan)
         if twin and not on_paper:
             return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
         on_twin = is_inside_twin(inputs.lab)
@@ -76,7 +92,7 @@ def run(
         inbox = Inbox()
     with record_signals(inbox.interrupt):
         if on_paper:
-            directory = _compute(inputs, results, inbox)
+            directory = _compute(inputs, results, inbox, workers)
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock, queue)
             delete_if_refused(directory)
@@ -115,6 +131,12 @@ def _conduct(
     return directory
 
 
+def _without_a_model(plan: Plan) -> UsageError:
+    return UsageError(
+        f"--workers computes models, and {plan.experiment} runs on hosts", hint="leave it out"
+    )
+
+
 def _turn(inputs: Inputs) -> Turn:
     """Return what a run waits for in the queue of its lab."""
     from testbed.record.lab_queue import QueueRequest
@@ -125,16 +147,18 @@ def _turn(inputs: Inputs) -> Turn:
     return Turn(queue_of(lab), QueueRequest(lab.queue, limit, len(inputs.plan.trials), typed))
 
 
-def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:
+def _compute(inputs: Inputs, results: Path, inbox: Inbox, workers: str) -> RunDirectory:
     """Compute the plan's model and record it; return its run directory."""
     from testbed.report.live import LiveView
     from testbed.run.model_run import compute
+    from testbed.run.model_workers import one_after_another, workers_at
 
-    directory, log = open_record(results, inputs, "model")
-    with LiveView(sys.stderr, inputs.plan) as view:
-        log.subscribe(view)
-        compute(inputs.plan, inputs.experiment, directory, log, inbox)
-    log.close()
+    with workers_at(workers) if workers else nullcontext(one_after_another) as compute_all:
+        directory, log = open_record(results, inputs, "model")
+        with LiveView(sys.stderr, inputs.plan) as view:
+            log.subscribe(view)
+            compute(inputs.plan, inputs.experiment, directory, log, inbox, compute_all)
+        log.close()
     return directory
 
 

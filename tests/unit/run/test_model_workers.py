@@ -1,0 +1,130 @@
+"""Models on workers of Dask: the same numbers in the same order, whatever dies meanwhile."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import TestbedError
+from testbed.plugins import kind
+from testbed.run.model_workers import ModelTask, one_after_another, workers_at
+
+LOCAL = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+
+distributed = pytest.importorskip("distributed", reason="pip install '.[workers]'")
+
+ROOT = Path(__file__).parents[3]
+
+
+def fleet_tasks(count, racks=1):
+    options = kind("jobs", "fleet-model").options(racks=racks)
+    return [ModelTask("fleet-model", options, seed) for seed in range(count)]
+
+
+def no_check():
+    return None
+
+
+def test_two_workers_return_the_results_of_this_process_in_order():
+    tasks = fleet_tasks(12)
+    with workers_at("2") as compute:
+        assert list(compute(tasks, no_check)) == list(one_after_another(tasks, no_check))
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.soak)])
+@pytest.mark.timeout(1800)
+def test_the_results_are_the_same_when_a_worker_is_killed_midway(count):
+    tasks = fleet_tasks(count)
+    found = []
+    with workers_at("2") as compute:
+        client = distributed.default_client()
+        workers = client.run(os.getpid)
+        assert len(set(workers.values())) == 2
+        for values in compute(tasks, no_check):
+            found.append(values)
+            if len(found) == count // 4:
+                os.kill(min(workers.values()), signal.SIGKILL)
+        started_again = set(client.run(os.getpid).values()) - set(workers.values())
+    assert found == list(one_after_another(tasks, no_check))
+    assert len(started_again) <= 1
+
+
+def test_what_a_look_for_signals_raises_ends_the_wait():
+    class Ended(Exception):
+        pass
+
+    def ended():
+        raise Ended
+
+    with pytest.raises(Ended), workers_at("1") as compute:
+        next(compute(fleet_tasks(4, racks=640), ended))
+
+
+def test_the_workers_of_a_dask_scheduler_elsewhere_compute_a_model():
+    tasks = fleet_tasks(6)
+    with distributed.LocalCluster(n_workers=1, **LOCAL) as cluster:
+        where = cluster.scheduler_address.removeprefix("tcp://")
+        with workers_at(where) as compute:
+            assert list(compute(tasks, no_check)) == list(one_after_another(tasks, no_check))
+
+
+def test_a_dask_scheduler_without_workers_is_refused():
+    with distributed.LocalCluster(
+        n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        where = cluster.scheduler_address.removeprefix("tcp://")
+        with pytest.raises(TestbedError, match=f"at {where} has no workers"), workers_at(where):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("0", "0 workers are not from 1 to 256"),
+        ("257", "257 workers are not from 1 to 256"),
+        ("127.0.0.1:1", "connecting to a Dask scheduler at 127.0.0.1:1 failed"),
+        ("nothing", "connecting to a Dask scheduler at nothing failed"),
+    ],
+)
+def test_workers_that_cannot_be_had_are_refused(where, why, monkeypatch):
+    monkeypatch.setattr("testbed.run.model_workers._CONNECT_S", 0.5)
+    with pytest.raises(TestbedError, match=why), workers_at(where):
+        pass
+
+
+def summary_of(tmp_path, name, *arguments):
+    fleet = ["experiments/morphlux-fleet.yaml", "-S", "jobs.main.racks=1", "--repeat", "2"]
+    where = ["--results", str(tmp_path / name), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", "run", *fleet, *where, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_a_run_on_workers_has_the_numbers_of_a_run_without(tmp_path):
+    alone, _ = summary_of(tmp_path, "alone")
+    beside, said = summary_of(tmp_path, "beside", "--workers", "2")
+    for key in ("trials", "metrics", "checks", "outcome", "label"):
+        assert beside[key] == alone[key]
+    assert "distributed" not in said
+
+
+def test_workers_are_refused_where_hosts_do_the_work():
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", "run", "lumion", "--twin", "--workers", "2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "--workers computes models, and lumion runs on hosts" in done.stderr
