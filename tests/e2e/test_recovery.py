@@ -80,6 +80,7 @@ def slow_switches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[d
     for lab in ("rack", "serial-rack"):
         line = CommandLine(tmp_path_factory.mktemp(lab) / "results")
         slow = ["-S", "lab.twin.settle=200 ms", "-S", "variants={only-one: {}}", "-S", "checks={}"]
+        slow += ["-S", "jobs.main.ranks=3", "-S", "jobs.main.spares=1", "-S", "needs.hosts=4"]
         done = line.run("lumion", *SMALL_MODEL, *slow, "--lab", lab, "--repeat", "1", "--seed", "2")
         found[lab] = done.json(), line.results / "latest"
     return found
