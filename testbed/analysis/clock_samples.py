@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -93,6 +94,32 @@ class ClockSamples:
         guess = ahead + rate * (around - middle)
         guess = low if guess < low else high if guess > high else guess
         return mono - high, mono - low, mono - guess
+
+    def bounds(self, stamps: Iterable[float], reported: float) -> list[tuple[float, float, float]]:
+        """Convert stamps as `corrected` does; none is later than the instant of its report.
+
+        Most stamps of a running job are later than the last sample: what is the same for all of
+        those is computed once.
+        """
+        last = len(self._times)
+        middle, ahead, rate = self._lines.get(last) or self._line(last)
+        low, high = self._low[-1], self._high[-1]
+        shown, half = self._times[-1] + (low + high) / 2, (high - low) / 2
+        slew, rest = self._slew, 1 - self._slew
+        found = []
+        for mono in stamps:
+            if bisect_right(self._readings, mono) == last:
+                width = (abs(mono - shown) + half) * slew / rest
+                least, most = low - width, high + width
+                guess = ahead + rate * (mono - (least + most) / 2 - middle)
+                guess = least if guess < least else most if guess > most else guess
+                early, late, best = mono - most, mono - least, mono - guess
+            else:
+                early, late, best = self.corrected(mono)
+            if early <= reported < late:
+                late, best = reported, min(best, reported)
+            found.append((early, late, best))
+        return found
 
     def all_corrected(self, stamps: Floats) -> tuple[Floats, Floats, Floats]:
         """Return many stamps in the log's seconds, each as `corrected` does, to the last bit."""

@@ -144,7 +144,7 @@ class Clocks:
             starts = [one for one in starts if one.is_measured]
         if not starts:
             return None
-        return [_corrected(starts, event.t, mono) for mono in stamps]
+        return _start_before(starts, event.t).bounds(stamps, event.t)
 
     def instants(self, host: str, reported: Floats, stamps: Floats) -> Instants | None:
         """Return many stamps of one host as `instant` does, each reported at an instant of the log.
@@ -158,7 +158,7 @@ class Clocks:
             return None
         if len(stamps) < _MANY:
             pairs = zip(reported.tolist(), stamps.tolist(), strict=True)
-            rows = [_corrected(starts, t, mono) for t, mono in pairs]
+            rows = [_start_before(starts, t).bounds((mono,), t)[0] for t, mono in pairs]
             return Instants(*np.array(rows).reshape(-1, 3).T)
         ready = [start.ready for start in starts]
         which = np.maximum(np.searchsorted(ready, reported, side="right") - 1, 0)
@@ -171,13 +171,9 @@ class Clocks:
         return found.before(reported)
 
 
-def _corrected(starts: Sequence[ClockSamples], reported: float, mono: float) -> Bounds:
-    """Return a stamp by the last start of its host before the report that was measured."""
-    start = starts[0]
-    if len(starts) > 1:
-        later = bisect_right(starts, reported, key=lambda one: one.ready)
-        start = starts[max(0, later - 1)]
-    early, late, guess = start.corrected(mono)
-    if early <= reported < late:
-        return early, reported, min(guess, reported)
-    return early, late, guess
+def _start_before(starts: Sequence[ClockSamples], reported: float) -> ClockSamples:
+    """Return the last start of a host before a report, or the first one."""
+    if len(starts) == 1:
+        return starts[0]
+    later = bisect_right(starts, reported, key=lambda one: one.ready)
+    return starts[max(0, later - 1)]
