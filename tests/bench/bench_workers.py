@@ -12,7 +12,7 @@ from testbed.plugins import kind
 from testbed.run.model_workers import ModelTask, one_after_another, workers_at
 
 CASES = 10_000
-RACKS = 4
+RACKS = 6
 SHORTEST_S = 0.010
 LIMIT = 1.7
 
