@@ -135,7 +135,10 @@ def lab(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     print(f"{found.kills} kills, each followed by a recover that left all as declared")
 
 
-@pytest.mark.parametrize(("when", "number", "is_lit"), [("promised", 7, False), ("acted", 8, True)])
+@pytest.mark.parametrize(
+    ("when", "number", "is_lit"),
+    [pytest.param("promised", 7, False, marks=pytest.mark.soak), ("acted", 8, True)],
+)
 def test_recover_restores_the_lab_after_a_kill_at_a_journal_position(
     lab: Lab, when: str, number: int, is_lit: bool
 ) -> None:

@@ -16,6 +16,7 @@ from tests.e2e.commandline import SMALL_MODEL, CommandLine
 from tests.e2e.running_twin import RunningTwin
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+ONE += ["-S", "jobs.main.pace=20 ms"]  # so that the processors are not busy with steps
 
 
 def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rack: str) -> None:
@@ -37,7 +38,7 @@ def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rac
 def test_a_trial_during_a_pause_of_the_orchestrator_is_invalid(
     testbed: CommandLine, rack: str
 ) -> None:
-    late = ["-S", "faults.0.at.step=800", "-S", "limits.trial=5 min", "--json"]
+    late = ["-S", "faults.0.at.step=400", "-S", "limits.trial=5 min", "--json"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
     hosts = {event["subject"] for event in run.events() if event["kind"] == "host.ready"}
