@@ -2,9 +2,9 @@
 
 PyTorch registers it as it is imported, by the entry point `torch.backends`, so that a script only
 names it. The world is on the management network, and so are the stores by which processes find each
-other. A group of the job's mesh on a rail is connected over its circuits, pair by pair, since
-circuits join no others; along a group of more than two, processes can send and receive, but not run
-collectives. Where no rank says that the job is on rails, all groups are gloo's own.
+other. A group of the job's mesh on a rail has two processes and is connected over its circuits:
+gloo connects all pairs of a group, and by the first port of a host. Where no rank says that the job
+is on rails, all groups are gloo's own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..communication.rails import LONGEST_WAIT, OWN_STAGES, RailStages
 from ..communication.script_line import RAILS, RailLine
 from ..communication.stages import Stage
 from ..errors import PeerLost
-from .operations import Operations
+from .operations import Begin, Operations
 
 NAME = "testbed"
 
@@ -63,7 +63,13 @@ def _group(options: Any, _: Any) -> Any:
         return _gloo(store, *place, timeout, hostname=_management_address())
     if rails.is_inside_a_host(ranks):
         return _gloo(store, *place, timeout, hostname="127.0.0.1")
-    return RailGroup(rails, rails.name_of(ranks), ranks, store, *place, timeout)
+    name = rails.name_of(ranks)
+    if len(ranks) != 2:
+        raise ValueError(
+            f"group {name} has {len(ranks)} ranks: gloo connects all pairs of a group, and "
+            "circuits join two of them at a time"
+        )
+    return RailGroup(rails, name, ranks, store, *place, timeout)
 
 
 class Rails:
@@ -100,17 +106,19 @@ class Rails:
         )
 
     def connect(
-        self, stage: Stage, store: dist.Store, pair: Sequence[int], timeout: timedelta
+        self, stage: Stage, store: dist.Store, place: tuple[int, int], timeout: timedelta
     ) -> Any:
-        """Return the group of two ranks that the circuits of a stage join, connected over them."""
+        """Return gloo between the ranks that the circuits of a stage join, connected over them.
+
+        `place` is the number of this process among them, and how many there are.
+        """
         own = next(
             port
             for link in self._stages.links(stage)
-            for (rank, port), (other, _) in (link, link[::-1])
-            if rank == self.rank and other in pair
+            for (rank, port), _ in (link, link[::-1])
+            if rank == self.rank
         )
-        address = self._addresses[own]
-        found = _gloo(store, pair.index(self.rank), len(pair), timeout, hostname=address)
+        found = _gloo(store, *place, timeout, hostname=self._addresses[own])
         before, self._connections = self._connections, _connections(self._addresses)
         for connection in before:
             connection.close()
@@ -143,73 +151,46 @@ class RailGroup(dist.ProcessGroup):  # type: ignore[misc]
         size: int,
         timeout: timedelta,
     ) -> None:
-        """Take the ranks in the job of all members; two are connected at once."""
+        """Take the ranks in the job of both members; block until they are connected."""
         super().__init__(rank, size)
         self._rails, self._name, self._ranks = rails, name, ranks
-        self._pair_store, self._timeout = store, timeout
-        self._pairs: dict[tuple[int, ...], Any] = {}
-        if size == 2:
-            self._run(ranks, self._connecting, None).wait()
+        self._library: Any = None
+
+        def connect(stage: Stage) -> None:
+            self._library = rails.connect(stage, store, (rank, size), timeout)
+
+        self._run(lambda stage: lambda: connect(stage), None).wait()
 
     def getBackendName(self) -> str:  # noqa: N802
         """Return the name by which scripts know it."""
         return NAME
 
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int) -> RailWork:
-        """Send to a member of the group."""
-        return self._between(peer, "send", tensors, tag)
+        """Send to the other process."""
+        return self.operation("send", (tensors, peer, tag))
 
     def recv(self, tensors: list[torch.Tensor], peer: int, tag: int) -> RailWork:
-        """Receive from a member of the group."""
-        return self._between(peer, "recv", tensors, tag)
+        """Receive from the other process."""
+        return self.operation("recv", (tensors, peer, tag))
 
-    def _between(self, peer: int, method: str, tensors: list[torch.Tensor], tag: int) -> RailWork:
-        pair = sorted((self._rails.rank, self._ranks[peer]), key=self._ranks.index)
+    def operation(self, method: str, arguments: Sequence[Any]) -> RailWork:
+        """Run a method of gloo when the circuits are lit."""
 
-        def begin(stage: Stage) -> Callable[[], object]:
-            library = self._pair(stage, pair)
-            wait: Callable[[], object] = getattr(library, method)(
-                tensors, 1 - pair.index(self._rails.rank), tag
-            ).wait
+        def begin(_: Stage) -> Callable[[], object]:
+            wait: Callable[[], object] = getattr(self._library, method)(*arguments).wait
             return wait
 
-        return self._run(pair, begin, tensors)
+        return self._run(begin, arguments[0] if arguments else None)
 
-    def _collective(self, method: str, arguments: Sequence[Any]) -> RailWork:
-        if len(self._ranks) != 2:
-            raise ValueError(
-                f"{method} of {len(self._ranks)} ranks in group {self._name}: gloo connects all "
-                "pairs of a group, and circuits join two of its ranks at a time"
-            )
-
-        def begin(stage: Stage) -> Callable[[], object]:
-            wait: Callable[[], object] = getattr(self._pair(stage, self._ranks), method)(
-                *arguments
-            ).wait
-            return wait
-
-        return self._run(self._ranks, begin, arguments[0] if arguments else None)
-
-    def _connecting(self, stage: Stage) -> Callable[[], object]:
-        return lambda: self._pair(stage, self._ranks)
-
-    def _pair(self, stage: Stage, pair: Sequence[int]) -> Any:
-        """Return gloo between two members, which is connected over circuits that are lit."""
-        key = tuple(pair)
-        if key not in self._pairs:
-            store = dist.PrefixStore(f"{pair[0]}-{pair[1]}", self._pair_store)
-            self._pairs[key] = self._rails.connect(stage, store, pair, self._timeout)
-        return self._pairs[key]
-
-    def _run(self, ranks: Sequence[int], begin: Any, result: Any) -> RailWork:
+    def _run(self, begin: Begin, result: Any) -> RailWork:
         work = RailWork(result)
-        self._rails.operations.submit(self._name, ranks, begin, work.end)
+        self._rails.operations.submit(self._name, self._ranks, begin, work.end)
         return work
 
 
 def _method(name: str) -> Any:
     def run(self: RailGroup, *arguments: Any, **named: Any) -> RailWork:
-        return self._collective(name, (*arguments, *named.values()))
+        return self.operation(name, (*arguments, *named.values()))
 
     run.__name__, run.__doc__ = name, f"Run {name} of gloo when the circuits are lit."
     return run

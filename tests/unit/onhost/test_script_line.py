@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import cache
 
 import pytest
 
@@ -38,18 +39,21 @@ class Agent:
         self.line.sendall(encode(message))
 
 
-AGENT = Agent()
-"""One channel, whose end would end this process."""
+@cache
+def ends():
+    """Return an agent and the rank's end of one channel, whose end would end this process."""
+    agent = Agent()
+    return agent, Control(agent.theirs)
 
 
 @pytest.fixture
 def agent():
-    return AGENT
+    return ends()[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def control():
-    return Control(AGENT.theirs)
+    return ends()[1]
 
 
 @pytest.fixture

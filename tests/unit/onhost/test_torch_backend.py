@@ -57,17 +57,18 @@ def losses_of_gloo():
     return losses
 
 
-def on_rails(gang, mode="on-demand", script=None):
+def on_rails(gang, mode="on-demand", script=None, mesh=(("dp", 2), ("pp", 2))):
     """Return the script at work in its ranks."""
     each = [
         {"argv": script or command("testbed"), "environment": environment}
         for environment in environments()
     ]
-    job = TorchrunOnRails(TorchrunOptions(RANKS, ("script",), mesh={"dp": 2, "pp": 2}))
+    job = TorchrunOnRails(TorchrunOptions(RANKS, ("script",), mesh=dict(mesh)))
     at_work = AtWork(gang, job, FOUR, mode, each=each)
     at_work.gang.join(1)
     at_work.serve(at_work.all_said("program.end"))
     assert not at_work.failure
+    at_work.codes = [member.of_kind("program.end")[0]["code"] for member in at_work.gang.members]
     return at_work
 
 
@@ -98,3 +99,40 @@ def test_a_group_that_the_job_does_not_have_is_refused_by_name(gang):
     script += "dist.new_group([0, 3])"
     at_work = on_rails(gang, script=[sys.executable, "-c", script])
     assert "ranks [0, 3] are no group of the job's mesh" in output_of(at_work, "stderr")
+
+
+OTHERS = """
+import torch, torch.distributed as dist
+dist.init_process_group("testbed")
+rank, groups = dist.get_rank(), [dist.new_group([n, n + 2]) for n in range(2)]
+group, other = groups[rank % 2], (rank + 2) % 4
+dist.barrier(group=group)
+told = torch.tensor([float(rank)])
+dist.broadcast(told, rank % 2, group=group)
+assert told.item() == rank % 2
+each = [torch.empty(2) for _ in range(2)]
+dist.all_gather(each, torch.full((2,), float(rank)), group=group)
+assert [one[0].item() for one in each] == [rank % 2, rank % 2 + 2]
+sums = [torch.full((3,), float(rank + by)) for by in (0, 10)]
+for work in [dist.all_reduce(one, group=group, async_op=True) for one in sums]:
+    assert work.get_future().wait()[0].numel() == 3
+assert [one[0].item() for one in sums] == [2 * (rank % 2) + 2, 2 * (rank % 2) + 22]
+sent, came = torch.full((100_000,), float(rank)), torch.empty(100_000)
+pair = [dist.P2POp(dist.isend, sent, other, group), dist.P2POp(dist.irecv, came, other, group)]
+for work in reversed(dist.batch_isend_irecv(pair)):
+    work.wait()
+assert came.eq(other).all()
+dist.destroy_process_group()
+"""
+
+
+def test_every_kind_of_operation_is_right_whatever_the_script_waits_for(gang):
+    at_work = on_rails(gang, script=[sys.executable, "-c", OTHERS])
+    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+
+
+def test_a_group_of_more_than_two_is_refused_by_name(gang):
+    script = "import torch.distributed as dist; dist.init_process_group('testbed'); "
+    script += "dist.new_group([0, 1, 2, 3])"
+    at_work = on_rails(gang, script=[sys.executable, "-c", script], mesh={"dp": 4}.items())
+    assert "group dp0 has 4 ranks: gloo connects all pairs" in output_of(at_work, "stderr")
