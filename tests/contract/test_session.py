@@ -164,7 +164,7 @@ def test_a_repeated_read_is_noted_in_the_transcript():
     assert heard == [("retry", b"did not answer")]
 
 
-def test_closing_does_not_wait_for_an_exchange_of_another_thread(session, opened):
+def test_an_exchange_that_was_under_way_at_a_close_closes_the_connection(session, opened):
     begun, over = threading.Event(), threading.Event()
 
     def exchange():
@@ -179,5 +179,7 @@ def test_closing_does_not_wait_for_an_exchange_of_another_thread(session, opened
     assert thread.is_alive() and not opened[0].closed
     over.set()
     thread.join()
-    session.close()
     assert opened[0].closed
+    with session.exchange(soon()) as line:
+        assert line is opened[1]
+    assert not line.closed

@@ -96,6 +96,10 @@ class Session(Generic[AnyLine]):
     _timeouts: Timeouts = DEFAULT
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _line: AnyLine | None = field(default=None, init=False)
+    _depth: int = field(default=0, init=False)
+    """How many times the thread that has the lock has taken it."""
+    _is_to_close: bool = field(default=False, init=False)
+    """The line is closed when the lock is released: `close` did not get it."""
 
     @contextmanager
     def held(self, deadline: Deadline) -> Iterator[None]:
@@ -112,9 +116,13 @@ class Session(Generic[AnyLine]):
         """Lock the instrument for this thread, whether its line is open or not."""
         if not self._lock.acquire(timeout=deadline.left):
             raise NoReply(self.instrument, "was busy with other exchanges until the deadline")
+        self._depth += 1
         try:
             yield
         finally:
+            self._depth -= 1
+            if self._is_to_close and not self._depth:
+                self._close_line()
             self._lock.release()
 
     @contextmanager
@@ -172,16 +180,22 @@ class Session(Generic[AnyLine]):
     def close(self) -> None:
         """Close the line; safe to call twice. The next exchange opens a new one.
 
-        A line on which another thread still waits is closed by that thread.
+        A line on which another thread still waits is closed by that thread, whether it fails or
+        not.
         """
         if not self._lock.acquire(timeout=_CLOSING):
-            return
+            self._is_to_close = True
+            if not self._lock.acquire(blocking=False):  # else it was released meanwhile
+                return
         try:
-            line, self._line = self._line, None
-            if line is not None:
-                line.close()
+            self._close_line()
         finally:
             self._lock.release()
+
+    def _close_line(self) -> None:
+        line, self._line, self._is_to_close = self._line, None, False
+        if line is not None:
+            line.close()
 
     def _open_line(self, deadline: Deadline) -> AnyLine:
         """Return a line on which nothing is outstanding."""
