@@ -32,5 +32,7 @@ def test_a_run_records_some_steps_and_counts_all(tmp_path, rack):
     assert skipped + counted["recorded"] == counted["reports"]
     metrics = summary["metrics"]
     assert metrics["only.steps"]["median"] == 60
-    assert 0 < metrics["only.wire_overhead"]["median"] < 100
+    # What a port has still to send when its counter is read, at most half a step, is not in it: of
+    # 59 steps that is 0.8 %, more than the headers of frames that TCP hands on by the dozen.
+    assert -1 < metrics["only.wire_overhead"]["median"] < 10
     assert {"only.loss", "only.step_time", "only.busbw"} <= metrics.keys()
