@@ -233,6 +233,7 @@ def under_way(rack, inbox):
     assert lit.wait(10)
     yield check, running, go_on
     go_on.set()
+    running.exception(10)  # it would open the switch again after the rack is closed
 
 
 def test_an_interrupted_check_removes_its_circuits_and_makes_no_more(rack, under_way):
