@@ -164,7 +164,7 @@ def test_a_repeated_read_is_noted_in_the_transcript():
     assert heard == [("retry", b"did not answer")]
 
 
-def test_an_exchange_that_was_under_way_at_a_close_closes_the_connection(session, opened):
+def test_a_connection_closed_during_an_exchange_is_closed_when_the_exchange_ends(session, opened):
     begun, over = threading.Event(), threading.Event()
 
     def exchange():

@@ -121,9 +121,11 @@ class Session(Generic[AnyLine]):
             yield
         finally:
             self._depth -= 1
-            if self._is_to_close and not self._depth:
-                self._close_line()
-            self._lock.release()
+            try:
+                if self._is_to_close and not self._depth:
+                    self._close_line()
+            finally:
+                self._lock.release()
 
     @contextmanager
     def exchange(self, deadline: Deadline) -> Iterator[AnyLine]:
