@@ -202,7 +202,7 @@ def _ssh_target(text: str) -> str:
 
 def _queue_policy(text: str) -> str:
     if text not in (known := policy_names()):
-        raise ValueError(f"{text!r} is no policy of a queue; there are {', '.join(known)}")
+        raise ValueError(f"unknown policy of a queue {text!r}; known: {', '.join(known)}")
     return text
 
 

@@ -35,7 +35,7 @@ def lab_policy(name: str) -> LabPolicy:
     if name == MAKESPAN:
         return LabPolicy(shortest)
     if name not in policy_names():
-        raise UsageError(f"{name!r} is no policy of a queue", hint=nearest(name, policy_names()))
+        raise UsageError(f"unknown policy of a queue {name!r}", hint=nearest(name, policy_names()))
     found = kind("scheduling_policies", name)
     made: Any = found.load()(found.options())
     patience = {"patience": 0.0} if name in _BY_ARRIVAL else {}

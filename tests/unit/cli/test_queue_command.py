@@ -160,4 +160,4 @@ def test_a_history_is_replayed_under_every_policy_or_one(shared, capsys):
     assert said[0] == "3 experiments; what happened is measured, the rest is a model"
     assert said[2].split() == ["happened", "3", "min", "72", "s", "2", "min", "2", "min"]
     assert said[-1].endswith("number-0 of ann: waited 3 s, would have waited 0 s")
-    assert "no policy of a queue" in typed(capsys, "replay", "--policy", "fif", code=2)
+    assert "unknown policy of a queue" in typed(capsys, "replay", "--policy", "fif", code=2)

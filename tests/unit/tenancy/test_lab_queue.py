@@ -81,7 +81,7 @@ def test_policies_order_experiments_by_their_rules():
 
 @pytest.mark.parametrize("name", ["static-partition", "random-selection", "fif"])
 def test_rules_without_an_order_are_refused_as_the_policy_of_a_queue(name):
-    with pytest.raises(UsageError, match="no policy of a queue"):
+    with pytest.raises(UsageError, match="unknown policy of a queue"):
         lab_policy(name)
 
 
