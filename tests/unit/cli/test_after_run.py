@@ -61,13 +61,7 @@ def told(run, before, *moments):
     `before` signals came during the run, and one more at each of the moments.
     """
     command = [sys.executable, "-c", PROGRAM, str(run.path), str(before), *moments]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 128 + signal.SIGINT, done.stderr
     lines = (done.stdout or done.stderr).splitlines()[-4:]
     assert lines[0] == "verdict aborted, clean-up verified"
