@@ -46,7 +46,7 @@ A login over SSH takes tens of milliseconds of a processor: of a thousand at onc
 class Bench:
     """The open instruments and hosts of a lab that one run uses.
 
-    `listener` is called with the events of every agent, in the thread of that agent's link; the
+    `listener` is called with the events of every agent, in the thread that reads all links; the
     ranks' standard error goes to `logs/` instead.
     """
 

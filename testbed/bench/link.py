@@ -8,9 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
+from testbed.bench.link_reader import AtEnd, LinkReader
 from testbed.bench.ssh import Channel
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, HostTimeout
@@ -18,13 +20,18 @@ from testbed.onhost.errors import ProtocolError
 from testbed.onhost.frames import Decoder, Message, encode
 
 Listener = Callable[[str, Message, float], None]
-"""Called with (host, message, arrival) for every event, and `{"event": "lost"}` at the end."""
+"""Called with (host, message, arrival) for every event, and `{"event": "lost"}` at the end.
+
+Must be quick: it runs in the thread that reads all links."""
 
 
 _PROMPT = ("alive", "clock")
 """Requests that an agent answers at once, so that the time of the answer is that of the line."""
 
 _RECENT = 15
+
+_READER = LinkReader()
+"""Reads the links of this process, whichever lab they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,8 @@ class AgentLink:
         self._ended = Event()
         self._took: deque[float] = deque(maxlen=_RECENT)
         """Seconds that each of the last few prompt answers took."""
-        Thread(target=self._read, name=f"agent {host}", daemon=True).start()
+        self._decoder = Decoder()
+        _READER.add(channel.fileno(), self._read)
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
         """Send a request and wait for the answer.
@@ -128,20 +136,26 @@ class AgentLink:
         self._ended.set()
         self._channel.close()
 
-    def _read(self) -> None:
-        decoder = Decoder()
-        reason = "its agent's link ended"
-        while data := self._channel.receive():
-            received = self._heard = now()
-            try:
-                for message in decoder.feed(data):
-                    self._handle(message, received)
-            except ProtocolError as error:
-                reason = f"its agent sent {data[:80]!r}: {error}"
-                break
+    def _read(self) -> AtEnd | None:
+        """Handle what has come; return what to do at the end of the link, once that has come."""
+        data = self._channel.receive()
+        if data is None:
+            return None
+        if not data:
+            return partial(self._end, "its agent's link ended")
+        received = self._heard = now()
+        try:
+            for message in self._decoder.feed(data):
+                self._handle(message, received)
+        except Exception as error:  # whatever this agent sent, the others are to be heard
+            return partial(self._end, f"its agent sent {data[:80]!r}: {error}")
+        return None
+
+    def _end(self, reason: str) -> None:
         complaint = self._channel.complaint()
         self._lose(f"{reason}: {complaint.splitlines()[-1]}" if complaint else reason)
         self._channel.close()
+        self._channel.release()
 
     def _handle(self, message: Message, received: float) -> None:
         if "re" not in message:

@@ -6,9 +6,11 @@ changed key is refused, and the hint has the command that accepts it.
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import fabric
 import paramiko
@@ -22,6 +24,13 @@ _KNOWN_HOSTS = Path("~/.ssh/known_hosts")
 
 _SEND_LIMIT = 10.0
 """Seconds after which what is sent to a host and not taken breaks its line."""
+
+_WINDOW = 2**31 - 1
+"""Bytes that a command may send before we must permit more.
+
+The permission is sent by whoever reads, who waits meanwhile where keys are being exchanged anew. It
+is due after a tenth of this, which hardly an agent sends in its life.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,35 @@ def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:
     return tuple(Path(name).expanduser() for name in named.split())
 
 
+class _Readable(Event):
+    """A file that can be read while a buffer of a paramiko channel holds data, or is closed.
+
+    `paramiko.Channel.fileno` gives one for output and errors together, which may be cleared by what
+    reads the one while the other comes. The buffer calls `set` and `clear` with its lock held.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._file, self._other_end = os.pipe()
+
+    def fileno(self) -> int:
+        return self._file
+
+    def set(self) -> None:
+        if not self.is_set():
+            super().set()
+            os.write(self._other_end, b"!")
+
+    def clear(self) -> None:
+        if self.is_set():
+            super().clear()
+            os.read(self._file, 1)
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._other_end)
+
+
 class Channel:
     """A command that runs on a host, as a stream of bytes both ways."""
 
@@ -82,6 +120,21 @@ class Channel:
         self._host = host
         self._connection = connection
         self._channel = channel
+        self._readable: _Readable | None = None
+
+    def fileno(self) -> int:
+        """Return a file that can be read while `receive` returns anything; see `release`."""
+        if self._readable is None:
+            self._readable = _Readable()
+            self._channel.in_buffer.set_event(self._readable)
+        return self._readable.fileno()
+
+    def release(self) -> None:
+        """Close the file of `fileno`, which nothing may wait for any more; safe to call twice."""
+        if self._readable is not None:
+            self._channel.in_buffer.set_event(Event())
+            self._readable.close()
+            self._readable = None
 
     def send(self, data: bytes) -> None:
         """Send to the command's standard input; raise HostError when the connection is lost.
@@ -93,15 +146,19 @@ class Channel:
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise HostError(self._host, f"the SSH channel broke: {error or 'closed'}") from error
 
-    def receive(self) -> bytes:
-        """Return output of the command, waiting for it; empty when the connection is lost."""
-        while True:
-            try:
+    def receive(self) -> bytes | None:
+        """Return output of the command, None where nothing has come, or empty bytes at the end.
+
+        Never waits. The end is that of the output, or of the connection.
+        """
+        has_ended = self._channel.eof_received or self._channel.closed
+        try:
+            if self._channel.recv_ready():
                 return self._channel.recv(1 << 16)
-            except TimeoutError:
-                continue  # the limit is for sending; the caller decides how long silence may last
-            except (OSError, EOFError, paramiko.SSHException):
-                return b""
+        except (OSError, EOFError, paramiko.SSHException):
+            return b""
+        # A packet may hold no data: what it woke must sleep again.
+        return self._channel.in_buffer.empty() or (b"" if has_ended else None)
 
     def complaint(self) -> str:
         """Return the text that the command has written to standard error so far."""
@@ -145,7 +202,7 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
             hop.transport.clear_to_send_timeout = _SEND_LIMIT  # while keys are exchanged anew
         transport = connection.transport
         assert transport is not None
-        channel = transport.open_session(timeout=max(0.001, deadline.left))
+        channel = transport.open_session(_WINDOW, timeout=max(0.001, deadline.left))
         channel.settimeout(_SEND_LIMIT)
         channel.exec_command(command)
     except BaseException:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -73,6 +73,9 @@ class SocketChannel:
         except OSError as error:
             raise HostError("an agent", str(error)) from error
 
+    def fileno(self) -> int:
+        return self._line.fileno()
+
     def receive(self) -> bytes:
         try:
             return self._line.recv(1 << 16)
@@ -83,6 +86,10 @@ class SocketChannel:
         return ""
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+
+    def release(self) -> None:
         self._line.close()
 
 

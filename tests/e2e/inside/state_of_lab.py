@@ -6,6 +6,7 @@ Hosts are asked over SSH, instruments by their drivers; a host that is starting 
 from __future__ import annotations
 
 import json
+import select
 import sys
 import time
 from pathlib import Path
@@ -42,8 +43,9 @@ def look(name: str) -> dict[str, Any]:
                 raise
             time.sleep(0.1)
     text = b""
-    while piece := channel.receive():
-        text += piece
+    while (piece := channel.receive()) != b"":
+        text += piece or b""
+        assert select.select([channel], [], [], deadline.left)[0], f"{name} does not answer"
     channel.close()
     lines = text.decode().splitlines()
     links, routes, neighbours, shaping = (json.loads(line) for line in lines[:4])

@@ -39,6 +39,9 @@ class PipeChannel:
         except (OSError, ValueError) as error:
             raise HostError(self._host, f"the pipe broke: {error}") from error
 
+    def fileno(self):
+        return self.process.stdout.fileno()
+
     def receive(self):
         return os.read(self.process.stdout.fileno(), 1 << 16)
 
@@ -54,8 +57,9 @@ class PipeChannel:
     def close(self):
         with suppress(BrokenPipeError):  # what was not sent yet will never be
             self.process.stdin.close()
-        if threading.current_thread().name == f"agent {self._host}":
-            self._link_is_done.set()  # closing is the last that the link's own thread does
+
+    def release(self):
+        self._link_is_done.set()
 
     def end(self):
         """See the process end, as it does once its line is closed."""

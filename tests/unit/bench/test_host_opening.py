@@ -1,5 +1,7 @@
 """A host that cannot take part says so before the run touches anything."""
 
+import os
+import select
 import socket
 import sys
 import threading
@@ -17,6 +19,8 @@ from testbed.schema import load_lab
 from tests.contract.private_spaces import can_be_private
 from tests.unit.bench.agent_on_pipes import soon
 
+SOME = 1_000_000
+"""Bytes of output, several times what paramiko permits before it must say more."""
 PRIVATE = ["unshare", "--user", "--map-root-user", "--mount"]
 PLANT = """
 import json, os, subprocess, sys
@@ -102,6 +106,53 @@ def test_sending_to_a_host_that_stops_amid_an_exchange_of_keys_fails_in_time(ssh
     exchange.join()
 
 
+def test_output_is_read_at_once_while_a_stopped_host_owes_an_exchange_of_keys(
+    ssh_host, monkeypatch
+):
+    """Who reads would wait to permit more output, and with it whoever else is to be read."""
+    monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
+    with ssh_host.at_home():
+        command = f"head -c {SOME} /dev/zero; exec cat"
+        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", command, soon())
+    transport = channel._connection.transport
+    limit = soon()
+    while len(channel._channel.in_buffer) < SOME:
+        assert not limit.passed
+    with ssh_host.stopped():
+        exchange = threading.Thread(target=_exchange_keys, args=[transport])
+        exchange.start()
+        while transport.clear_to_send.is_set():
+            assert exchange.is_alive()
+        came = b""
+        while piece := channel.receive():
+            came += piece
+        assert len(came) == SOME
+        assert piece is None
+    channel.close()
+    exchange.join()
+
+
+def test_the_file_of_a_channel_can_be_read_while_output_or_the_end_has_come(ssh_host):
+    with ssh_host.at_home():
+        command = "echo trouble >&2; read line; echo $line; read line"
+        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", command, soon())
+    assert not select.select([channel], [], [], 0.2)[0]  # what it complains of is not output
+    assert channel.receive() is None
+    for word in (b"one\n", b""):
+        channel.send(b"one\n")
+        assert select.select([channel], [], [], 10)[0]
+        assert channel.receive() == word
+    assert select.select([channel], [], [], 0)[0]  # the end stays
+    assert channel.receive() == b""
+    assert channel.complaint() == "trouble"
+    channel.close()
+    file = channel.fileno()
+    channel.release()
+    channel.release()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
+
+
 def _exchange_keys(transport):
     with suppress(EOFError, paramiko.SSHException):  # the connection is closed meanwhile
         transport.renegotiate_keys()
@@ -127,6 +178,7 @@ def behind(ssh_host):
 def test_data_through_a_jump_host_is_sent_at_once_and_both_connections_close_together(behind):
     channel = ssh.run("h0", behind("127.0.0.1"), "exec cat", soon())
     channel.send(b"hello")
+    assert select.select([channel], [], [], 10)[0]
     assert channel.receive() == b"hello"
     (line,) = [s for s in map(_line_of, _hops(channel._connection)) if s]
     assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1

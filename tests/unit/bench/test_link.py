@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -27,6 +28,9 @@ class SocketChannel:
         except OSError as error:
             raise HostError("h0", f"the line broke: {error}") from error
 
+    def fileno(self):
+        return self._line.fileno()
+
     def receive(self):
         try:
             return self._line.recv(1 << 16)
@@ -37,6 +41,10 @@ class SocketChannel:
         return self.complaints
 
     def close(self):
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+
+    def release(self):
         self._line.close()
 
 
@@ -201,6 +209,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
         (b"Welcome to h0!\n", "its agent sent b'Welcome to h0!"),
         (b"\0\0\0\x02[]", "no JSON object"),
         (encode({"re": 99, "ok": {}}), "request 99, which is not pending"),
+        (encode({"re": [], "ok": {}}), "unhashable"),
     ],
 )
 def test_an_agent_that_sends_garbage_is_reported_lost_and_disconnected(line, noise, reason):

@@ -129,14 +129,17 @@ class Near:
         except OSError as error:
             raise HostError(self._host, f"the line broke: {error}") from error
 
+    def fileno(self):
+        return self._line.fileno()
+
     def receive(self):
         try:
-            data = self._line.recv(1 << 16)
+            return self._line.recv(1 << 16)
         except OSError:
-            data = b""
-        if not data:
-            self._line.close()
-        return data
+            return b""
+
+    def release(self):
+        self._line.close()
 
     def complaint(self):
         return ""
