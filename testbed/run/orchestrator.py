@@ -105,19 +105,24 @@ class Orchestrator:
                 self.inbox.in_worker("verifying the paths", verify, Deadline.after(_OPEN_LIMIT))
             case steps.StartJob(name) if name == self._jobs.last:  # all of them begin together
                 self._note_load()
+                self._check_circuits()
                 self._jobs.start_first_jobs()
                 self.log.append("phase", "trials")
             case steps.StartJob():
                 return
             case steps.RunTrial():
-                # The run ends when another program has changed our circuits since our last change.
-                check, limit = self._bench.fabric.check, Deadline.after(_OPEN_LIMIT)
-                self.inbox.in_worker("reading the switches", check, limit)
+                if step != self.plan.trials[0]:  # its jobs run already, and may soon be done
+                    self._check_circuits()
                 self._run_trial(step)
             case steps.Restore():
                 return
             case _:
                 assert_never(step)
+
+    def _check_circuits(self) -> None:
+        """End the run if another program has changed our circuits since our last change."""
+        check, limit = self._bench.fabric.check, Deadline.after(_OPEN_LIMIT)
+        self.inbox.in_worker("reading the switches", check, limit)
 
     def _note_load(self) -> None:
         """Say so when other programs keep this machine busy before the job starts."""

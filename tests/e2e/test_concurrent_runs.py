@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Finished, Started
+from tests.e2e.running_twin import RunningTwin
 
 SMALL = ["-S", "jobs.main.sizes=[4 KiB]", "-S", "needs.hosts=2", "-S", "jobs.main.ranks=2"]
 
@@ -156,3 +157,13 @@ def started_at_once(results: Path, count: int) -> None:
     for record in records:
         assert json.loads((record / "summary.json").read_text())["outcome"] == "passed"
     assert (results / "latest").resolve() in records
+
+
+def test_all_samples_of_a_short_job_are_its_trials_on_a_switch_that_answers_late(
+    testbed: CommandLine, rack: str
+) -> None:
+    with RunningTwin(rack).faulty("ocs", "late", delay=0.1):
+        done = short_run(testbed, rack, "h2, h3")
+    assert done.code == 0, done.err
+    events = map(json.loads, (testbed.results / "latest" / "events.jsonl").read_text().splitlines())
+    assert {event.get("trial") for event in events if event["kind"] == "sample"} == {0}
