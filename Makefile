@@ -30,8 +30,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "the testbed needs Python 3.11 to 3.13; say which with: make setup PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	@touch $(VENV)/.begun  # a change of pyproject.toml from now on is for the next time
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,postgres,propius,strangers,workers]'
-	@touch $@
+	@mv $(VENV)/.begun $@
 
 messages: setup ## make the messages of gRPC from their .proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. testbed/propius/*.proto

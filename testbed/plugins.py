@@ -105,7 +105,7 @@ class RecoveryProperties:
 
     def moves_circuits(self, fault: FaultProperties) -> bool:
         """Tell whether circuits are made after a fault: ranks restarted in place have theirs."""
-        return not self.restarts or self.takes_spare(fault) or fault.hits == "circuit"
+        return not self.restarts or self.takes_spare(fault) or fault.repair == "circuit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,12 +170,12 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
 def _check_faults(experiment: Experiment) -> None:
     """Refuse a fault whose undo would bring back circuits that were moved meanwhile."""
     fault = job_fault(experiment)
-    if fault is None or kind("faults", fault.kind).fault.hits != "circuit":
+    if fault is None or kind("faults", fault.kind).fault.repair != "circuit":
         return
     for spec in experiment.reacting():
         if spec.job == fault.job and spec.acts_on == ("circuits",):
             raise FileError(
                 experiment.source.where(*spec.steps, "kind"),
-                f"{spec.kind} moves circuits while {fault.kind} disconnects one of them",
+                f"{spec.kind} moves circuits while {fault.kind} disconnects some of them",
                 hint="break something else",
             )

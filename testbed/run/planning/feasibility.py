@@ -145,7 +145,7 @@ def _check_permission(experiment: Experiment, lab: Lab, entry: int, placement: P
             known.not_on_packet,
             hint="use a lab with a circuit switch, or choose another fault",
         )
-    if known.hits == "circuit" and not placement.circuits:
+    if known.repair == "circuit" and not placement.circuits:
         raise FileError(
             where,
             f"job {placement.name} has one rank, so no circuit that could go dark",

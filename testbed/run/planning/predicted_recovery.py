@@ -68,12 +68,13 @@ class ExpectedFault:
             return sorted(
                 end for one in own if HostPort(host, self.to_next) in one.ends for end in one.ends
             )
-        return sorted(end for one in own for end in one.ends if end.host != host)
+        is_alive = kind("faults", self.plan.kind).fault.repair == "circuit"
+        return sorted(end for one in own for end in one.ends if is_alive or end.host != host)
 
     def kills(self, view: View) -> frozenset[str]:
         """Return the hosts that answer no probe any more."""
         known = kind("faults", self.plan.kind).fault
-        is_host = known.hits == "rank" and known.symptom == "light"
+        is_host = known.hits == "rank" and known.symptom == "light" and known.repair == "spare"
         return frozenset({view.jobs[self.job].hosts[self.plan.rank]} if is_host else ())
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.plugins import RecoveryProperties
+from testbed.plugins import FaultProperties, RecoveryProperties
 from testbed.run.planning.prediction import LinkRate, Physics, predict
 from tests.unit.schema.conftest import installed
 
@@ -121,3 +121,10 @@ def test_the_predicted_total_is_the_sum_of_terms_none_of_which_is_negative(
     parts = {k: v for k, v in terms.items() if k not in {"total", "reconfiguration"}}
     assert terms["total"] == pytest.approx(sum(parts.values()))
     assert terms["reconfiguration"] == settle + up
+
+
+def test_ranks_restarted_in_place_get_circuits_only_where_a_fault_took_some():
+    in_place = RecoveryProperties("host", restarts=True)
+    for hits in ("rank", "circuit"):
+        assert in_place.moves_circuits(FaultProperties(hits=hits, repair="circuit"))
+    assert not in_place.moves_circuits(FaultProperties(symptom="exit"))
