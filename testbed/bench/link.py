@@ -58,6 +58,8 @@ class AgentLink:
         """Held while the requests that wait, or why none can, are changed; never for long."""
         self._closed = ""
         """Why no request can be sent any more; empty while the link is open."""
+        self._broken = ""
+        """Why a request could not be sent."""
         self._heard = now()
         self._ended = Event()
         self._took: deque[float] = deque(maxlen=_RECENT)
@@ -97,7 +99,8 @@ class AgentLink:
             try:
                 self._channel.send(frame)
             except HostError as error:
-                self._fail([number], str(error.args[0]))
+                self._broken = str(error.args[0]).removeprefix(f"{self.host}: ")
+                self._channel.close()  # a part of it may be sent; what waits fails with the link
         return future
 
     def keep_alive(self, patience: float) -> None:
@@ -152,8 +155,8 @@ class AgentLink:
         return None
 
     def _end(self, reason: str) -> None:
-        complaint = self._channel.complaint()
-        self._lose(f"{reason}: {complaint.splitlines()[-1]}" if complaint else reason)
+        why = self._channel.complaint().splitlines()[-1:] or [self._broken]
+        self._lose(f"{reason}: {why[0]}" if why[0] else reason)
         self._channel.close()
         self._channel.release()
 

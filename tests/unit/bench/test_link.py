@@ -146,6 +146,25 @@ def test_answers_and_events_are_taken_while_a_request_is_sent_that_the_host_does
             far.hang_up()
 
 
+@pytest.mark.parametrize(
+    ("complaint", "words"),
+    [
+        ("sh: 1: python3: not found", "sh: 1: python3: not found"),
+        ("", "the line broke: [Errno 32] Broken pipe"),
+    ],
+)
+def test_a_request_that_cannot_be_sent_fails_with_what_the_agent_complained_of(complaint, words):
+    """A link may be found broken by who sends before its end is read."""
+    ours, theirs = socket.socketpair()
+    ours.shutdown(socket.SHUT_WR)
+    channel = SocketChannel(ours)
+    channel.complaints = complaint
+    link = AgentLink("h0", channel, EventRecorder())
+    with theirs, pytest.raises(HostError) as failed:
+        link.ask("hello", soon())
+    assert failed.value.args[0] == f"h0: its agent's link ended: {words}"
+
+
 def test_a_refused_request_raises_an_error_with_the_message_of_the_agent(line):
     link, _, far = line
     future = link.post("start")
