@@ -264,7 +264,7 @@ def test_a_read_that_fails_twice_is_an_error(script):
 
 
 def test_replies_to_earlier_queries_are_skipped_when_a_line_is_opened(script):
-    late = b'(@1,2),(@17,18)\n0, "No error"\n'
+    late = b'(@1,2),(@17,18)\n0, "No error"\n0, "No error";(@1),(@17);(E,E)\n'
     script.line((b"*IDN?\n", late + IDENTITY[1]), *OPENING[1:])
     script.polatis().open(soon())
 

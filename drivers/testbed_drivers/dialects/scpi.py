@@ -198,6 +198,7 @@ def _matching(message: str, patterns: Sequence[re.Pattern[str]]) -> tuple[str, .
 
 def _identity(reply: str) -> Identity:
     parts = [part.strip() for part in reply.split(",", 3)]
-    if len(parts) < 4 or reply[0] in '("':
+    # No field holds a semicolon (IEEE 488.2, 10.14): an answer that does is a late one to a list.
+    if len(parts) < 4 or reply[0] in '("' or ";" in reply:
         raise ValueError(f"{reply!r} is not maker, model, serial number, firmware")
     return Identity(*parts)
