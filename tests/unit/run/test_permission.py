@@ -183,7 +183,8 @@ class Course:
     def settle(self):
         """Let all that was told, and all that follows from it, come to its end."""
         deadline = Deadline.after(LONG)
-        while self.inbox.work_under_way() or not self.inbox._items.empty():
+        inbox = self.inbox
+        while inbox.work_under_way() or not inbox._items.empty() or inbox._backlog:
             assert not deadline.passed
             self.inbox.pause(Deadline.after(0.0005))
 
