@@ -37,13 +37,16 @@ class PostRun:
         self._under_way = ""
         self._until = 0
 
-    def report(self, *, json: bool) -> int:
-        """Compute the numbers, print the last page and draw the figures; return the exit code."""
+    def report(self, *, json: bool, is_drawn: bool = True) -> int:
+        """Compute the numbers, print the last page and draw the figures; return the exit code.
+
+        The figures are left out where they are not to be drawn.
+        """
         with record_signals(self._note):
             self._begin("computing the numbers", _NUMBERS)
             with explain_signal_exit(self._without_numbers), waiting(self._under_way, sys.stderr):
                 summary = self._sum_up()
-                is_drawn = len(self._signals) <= _FIGURES
+                is_drawn &= len(self._signals) <= _FIGURES
                 page = "" if json else last_page(summary, self._directory, will_be_drawn=is_drawn)
             self._begin("handing over the last page", _PAGE)
             if json:

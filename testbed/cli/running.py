@@ -52,6 +52,15 @@ WorkersOption = Annotated[
     ),
 ]
 
+ReportOption = Annotated[
+    bool,
+    typer.Option(
+        "--report/--no-report",
+        help="Draw report.html at the end, which takes a second or more of the processor; "
+        "`testbed report` draws it at any time.",
+    ),
+]
+
 
 @app.command(
     epilog="Examples: testbed run experiments/lumion.yaml --twin --repeat 3; "
@@ -68,6 +77,7 @@ def run(
     wait_lock: WaitOption = 0.0,
     queue: QueueOption = None,
     workers: WorkersOption = "",
+    report: ReportOption = True,
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines are the verdict and the next command."""
@@ -96,7 +106,7 @@ def run(
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock, queue)
             delete_if_refused(directory)
-        return PostRun(directory, inbox.signals).report(json=json)
+        return PostRun(directory, inbox.signals).report(json=json, is_drawn=report)
 
 
 def _conduct(

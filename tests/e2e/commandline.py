@@ -98,6 +98,12 @@ class Started:
         return Finished(self.process.returncode, out, err)
 
 
+def _typed(arguments: tuple[str, ...]) -> list[str]:
+    """Return a command line as typed here: a run draws its page only where its test looks at it."""
+    is_plain = arguments[0] == "run" and "--report" not in arguments
+    return [*COMMAND, *arguments, *(["--no-report"] if is_plain else [])]
+
+
 @dataclass
 class CommandLine:
     """The command `testbed`, run in a checkout, with its own results directory."""
@@ -107,7 +113,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str, limit: float = 110.0) -> Finished:
         done = subprocess.run(
-            [*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=limit
+            _typed(arguments), cwd=ROOT, capture_output=True, text=True, timeout=limit
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -142,7 +148,7 @@ class CommandLine:
 
     def start(self, *arguments: str, stderr: IO[str] | int = subprocess.PIPE) -> Started:
         process = subprocess.Popen(
-            [*COMMAND, *arguments, "--results", str(self.results)],
+            _typed((*arguments, "--results", str(self.results))),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -25,7 +25,7 @@ def finished(
     before: dict[str, set[str]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict, Path]:
     line = CommandLine(tmp_path_factory.mktemp("lumion") / "results")
-    done = line.run("lumion", "--repeat", "1", "--seed", "7")
+    done = line.run("lumion", "--repeat", "1", "--seed", "7", "--report")
     assert done.code == 0, done.err
     return done.json(), line.results / "latest"
 

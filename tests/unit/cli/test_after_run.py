@@ -24,12 +24,15 @@ def run(arguments):
     from testbed.cli.after_run import PostRun
     from testbed.record.rundir import RunDirectory
     directory, before, *moments = arguments
+    unwanted = "--no-report" in moments
     def watch(frame, event, _):
         if event == "call" and frame.f_code.co_name in moments:
             moments.remove(frame.f_code.co_name)
             signal.raise_signal(signal.SIGINT)
     sys.setprofile(watch)
-    return PostRun(RunDirectory(Path(directory)), [2] * int(before)).report(json=False)
+    return PostRun(RunDirectory(Path(directory)), [2] * int(before)).report(
+        json=False, is_drawn=not unwanted
+    )
 
 testbed.cli.run = run
 testbed.cli.main()
@@ -117,3 +120,9 @@ def test_a_third_signal_exits_and_reports_the_state_of_the_run(ended):
     assert lines[1] == "reason  its numbers were not computed"
     assert lines[3] == f"next    testbed report {ended.path}"
     assert not is_drawn
+
+
+def test_figures_that_are_not_wanted_are_not_drawn_and_the_next_command_draws_them(ended):
+    lines, err, is_drawn = told(ended, 1, "--no-report")
+    assert lines[3] == f"next    testbed report {ended.path}"
+    assert not is_drawn and err == ""
