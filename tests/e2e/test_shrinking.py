@@ -92,8 +92,9 @@ def test_one_host_after_the_other_is_left_out_until_two_are_left(
     """After the fault of the experiment, outlets are switched off behind the run's back."""
     run = testbed.start(
         "run", "experiments/shrink.yaml", "--twin", rack, "--repeat", "1", *SMALL_MODEL,
-        "-S", f"needs.hosts={ranks}", "-S", f"jobs.main.ranks={ranks}", "-S", "jobs.main.pace=50 ms",
-        "-S", "jobs.main.steps=400", "-S", f"faults.0.kind={first}", "-S", "checks={}",
+        "-S", f"needs.hosts={ranks}", "-S", f"jobs.main.ranks={ranks}",
+        "-S", "jobs.main.pace=50 ms", "-S", "jobs.main.steps=400",
+        "-S", f"faults.0.kind={first}", "-S", "checks={}",
     )  # fmt: skip
     off = []
     for generation, left in enumerate(range(ranks - 1, 1, -1), start=2):
