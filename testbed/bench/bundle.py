@@ -20,6 +20,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import MAGIC_NUMBER, source_hash
+from threading import Lock
 
 from testbed.errors import TestbedError
 from testbed.plugins import named
@@ -52,12 +53,21 @@ _TRUSTED = 1
 """Flags of bytecode that is used without a look at its source (PEP 552, unchecked hash)."""
 
 
-@cache
+_packing = Lock()
+"""Held while the archive is packed: hosts are opened side by side, and each would pack its own."""
+
+
 def bundle() -> bytes:
     """Return the archive: `__main__.py` runs a rank, `onhost.agent.server` the agent.
 
     Raise TestbedError for the half of a plug-in that cannot travel.
     """
+    with _packing:
+        return _packed()
+
+
+@cache
+def _packed() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         _add(archive, "__main__.py", _MAIN)

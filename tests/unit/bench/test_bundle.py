@@ -5,10 +5,12 @@ import marshal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
-from testbed.bench.bundle import agent_command, bundle, digest
+from testbed.bench.bundle import _packed, agent_command, bundle, digest
 from testbed.errors import TestbedError
 
 
@@ -113,6 +115,18 @@ def test_the_agent_command_accepts_a_python_path_with_spaces(tmp_path):
     assert done.stderr.strip() == b"the archive ended early"
 
 
+def test_hosts_that_are_opened_side_by_side_get_one_archive():
+    _packed.cache_clear()
+    together = Barrier(4)
+
+    def packed(_):
+        together.wait(10)
+        return bundle()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len({*map(id, pool.map(packed, range(4)))}) == 1
+
+
 @pytest.fixture
 def bundle_with(tmp_path, monkeypatch):
     """Return the archive when a package is installed that registers something to travel."""
@@ -125,12 +139,12 @@ def bundle_with(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[testbed.onhost]\n{row}\n")
-        bundle.cache_clear()
+        _packed.cache_clear()
         return bundle()
 
     monkeypatch.syspath_prepend(tmp_path)
     yield bundle_with
-    bundle.cache_clear()
+    _packed.cache_clear()
 
 
 def test_a_package_travels_under_the_name_that_it_registers(bundle_with):
