@@ -14,17 +14,17 @@ _SECONDS = r"(?:0|[1-9]\d{0,17})\.\d+"
 _STRING = r'"[ !#-\[\]-~]*"'
 _TEXT = r'"([ !#-\[\]-~]*)"'
 _NAME = r'"[a-z0-9_-]*"'
-_WAIT = rf'"\d+": {_SECONDS}(?:e-\d+)?'
+_WAIT = rf'"\d+":{_SECONDS}(?:e-\d+)?'
 
 _LINE = re.compile(
-    r'\{"seq": (?:0|[1-9]\d{0,8}), "t": ((?:0|[1-9]\d{0,8})\.\d+), "kind": "step", '
-    rf'"subject": {_STRING}, "trial": (0|[1-9]\d{{0,8}}), (?:"job": {_TEXT}, )?'
-    rf'"data": \{{"host": {_TEXT}, "rank": ({_WHOLE}), "mono": {_SECONDS}, '
-    rf'"generation": ({_WHOLE}), "step": ({_WHOLE}), "begin": ({_SECONDS}), "end": ({_SECONDS}), '
-    rf'"collective": \[({_SECONDS}), ({_SECONDS})\], "algorithm": {_NAME}, "choice": ({_WHOLE}), '
-    rf'"loss": ({_SECONDS}), "digest": {_TEXT}, "verified": (true|false), "bytes": ({_WHOLE}), '
-    rf'"delayed": {_SECONDS}, "waits": \{{(?:{_WAIT}(?:, {_WAIT})*)?\}}, '
-    rf'"wire": ({_WHOLE})\}}\}}'.encode()
+    r'\{"seq":(?:0|[1-9]\d{0,8}),"t":((?:0|[1-9]\d{0,8})\.\d+),"kind":"step",'
+    rf'"subject":{_STRING},"trial":(0|[1-9]\d{{0,8}}),(?:"job":{_TEXT},)?'
+    rf'"data":\{{"host":{_TEXT},"rank":({_WHOLE}),"mono":{_SECONDS},'
+    rf'"generation":({_WHOLE}),"step":({_WHOLE}),"begin":({_SECONDS}),"end":({_SECONDS}),'
+    rf'"collective":\[({_SECONDS}),({_SECONDS})\],"algorithm":{_NAME},"choice":({_WHOLE}),'
+    rf'"loss":({_SECONDS}),"digest":{_TEXT},"verified":(true|false),"bytes":({_WHOLE}),'
+    rf'"delayed":{_SECONDS},"waits":\{{(?:{_WAIT}(?:,{_WAIT})*)?\}},'
+    rf'"wire":({_WHOLE})\}}\}}'.encode()
 )
 """A report as nearly all jobs that train make it, and `EventLog` writes it; all of it is JSON."""
 

@@ -12,12 +12,14 @@ from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
+import orjson
+
 from testbed.bench.link_reader import AtEnd, LinkReader
 from testbed.bench.ssh import Channel
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, HostTimeout
 from testbed.onhost.errors import ProtocolError
-from testbed.onhost.frames import Decoder, Message, encode
+from testbed.onhost.frames import Decoder, Message, encode, parse_body
 
 Listener = Callable[[str, Message, float], None]
 """Called with (host, message, arrival) for every event, and `{"event": "lost"}` at the end.
@@ -64,7 +66,7 @@ class AgentLink:
         self._ended = Event()
         self._took: deque[float] = deque(maxlen=_RECENT)
         """Seconds that each of the last few prompt answers took."""
-        self._decoder = Decoder()
+        self._decoder = Decoder(parse=_parsed)
         _READER.add(channel.fileno(), self._read)
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
@@ -195,3 +197,10 @@ class AgentLink:
         for waited in failed:
             if waited is not None:
                 waited[0].set_exception(HostError(self.host, reason))
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError:  # perhaps NaN, or half a surrogate pair, which a rank may send as well
+        return parse_body(body)

@@ -15,8 +15,10 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
+import orjson
+
 from testbed.events.origin import NOWHERE, Origin
-from testbed.files import parse_json
+from testbed.files import MAX_DEPTH, parse_json
 
 NAMES = frozenset(
     [
@@ -74,14 +76,14 @@ class Event:
             row |= self.origin.to_row()
         row["data"] = dict(self.data)
         try:
-            return _encoded(row)
-        except ValueError:  # a loss that grew beyond all numbers, which JSON cannot hold
-            return json.dumps(_finite(row), ensure_ascii=False)
+            return orjson.dumps(row, option=_NO_OBJECTS).decode()
+        except TypeError:  # half a surrogate pair, a number of NumPy, one of more than 64 bits
+            return _encoded(_finite(row))
 
     @classmethod
     def from_json(cls, line: str) -> Event:
         """Return the event in a line that `to_json` wrote; raise ValueError for any other line."""
-        row = parse_json(line)
+        row = _parsed(line)
         try:
             seq, t, kind, subject, data = _needed(row)
             trial = row.get("trial")
@@ -101,7 +103,17 @@ class Event:
         return cls(seq, float(t), kind, subject, trial, data, _origin(row))
 
 
-_encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
+_NO_OBJECTS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def _parsed(line: str) -> Any:
+    if line.count("[") + line.count("{") <= MAX_DEPTH:
+        try:
+            return orjson.loads(line)
+        except ValueError:
+            pass  # perhaps half a surrogate pair, which is read as well
+    return parse_json(line)
 
 
 def _origin(row: Mapping[str, Any]) -> Origin:
@@ -121,7 +133,7 @@ def _origin(row: Mapping[str, Any]) -> Origin:
 
 
 def _finite(value: Any) -> Any:
-    """Return plain data with None for what is no finite number."""
+    """Return plain data with None for what is no finite number, which JSON cannot hold."""
     if isinstance(value, Mapping):
         return {key: _finite(held) for key, held in value.items()}
     if isinstance(value, (list, tuple)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from .errors import ProtocolError
@@ -21,11 +22,18 @@ def encode(message: Message) -> bytes:
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
+def parse_body(body: bytes) -> Any:
+    """Return what the JSON of a frame holds; raise ValueError for anything else."""
+    return json.loads(body.decode("utf-8", "surrogatepass"))
+
+
 class Decoder:
     """Splits a stream of bytes, arriving in any pieces, into messages."""
 
-    def __init__(self, largest: int = LARGEST) -> None:
+    def __init__(self, largest: int = LARGEST, parse: Callable[[bytes], Any] = parse_body) -> None:
+        """Read frames of at most `largest` bytes; one that is received often may `parse` faster."""
         self._largest = largest
+        self._parse = parse
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
@@ -43,7 +51,7 @@ class Decoder:
             if len(found) < body + length:
                 break
             begin = body + length
-            messages.append(_message(bytes(found[body:begin])))
+            messages.append(_message(bytes(found[body:begin]), self._parse))
         if held:
             del held[:begin]
         else:
@@ -59,9 +67,9 @@ class Decoder:
         return LENGTH_BYTES + int.from_bytes(self._held[:LENGTH_BYTES], "big") - held
 
 
-def _message(body: bytes) -> Message:
+def _message(body: bytes, parse: Callable[[bytes], Any]) -> Message:
     try:
-        message = json.loads(body.decode("utf-8", "surrogatepass"))
+        message = parse(body)
     except ValueError as error:
         raise ProtocolError(f"a frame holds no JSON: {body[:80]!r}") from error
     if not isinstance(message, dict):

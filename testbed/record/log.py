@@ -198,4 +198,4 @@ def read_events(
 def _beginning(kinds: Collection[str]) -> re.Pattern[bytes]:
     """Return what matches the beginning of the lines of some kinds of events."""
     words = "|".join(map(re.escape, kinds)).encode()
-    return re.compile(rb'\{"seq": [0-9]+, "t": [^,]+, "kind": "(?:%b)", ' % words)
+    return re.compile(rb'\{"seq":[0-9]+,"t":[^,]+,"kind":"(?:%b)",' % words)

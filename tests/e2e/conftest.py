@@ -15,12 +15,14 @@ from tests.e2e.commandline import COMMAND, ROOT, CommandLine
 from tests.e2e.running_twin import RunningTwin
 
 LONGEST_FIRST = (
-    *("test_killed_runs", "test_recovery", "test_shrinking", "test_concurrent_runs"),
-    *("test_verdicts", "test_tenants", "test_failures_during_a_run", "test_failed_recoveries"),
-    *("test_programs", "test_packet_rack", "test_attenuation", "test_shared_hosts"),
-    *("test_plugin", "test_ridden_out", "test_real_circuits", "test_bidi", "test_restarting"),
-    *("test_run_time_limits", "test_chosen_collective", "test_two_faults", "test_groups"),
-    *("test_wiring", "test_reconfigured_collectives", "test_unpleasant_switch"),
+    *("test_killed_runs", "test_recovery", "test_failures_during_a_run", "test_tenants"),
+    *("test_photonic_mesh", "test_verdicts", "test_rotation", "test_concurrent_runs"),
+    *("test_bidi", "test_failed_recoveries", "test_real_circuits", "test_shared_hosts"),
+    *("test_groups", "test_plugin", "test_ridden_out", "test_two_faults", "test_packet_rack"),
+    *("test_restarting", "test_programs", "test_chosen_collective", "test_attenuation"),
+    *("test_shrinking", "test_unknown_names", "test_wiring", "test_training_on_rails"),
+    *("test_spare_in_use", "test_unpleasant_switch", "test_run_time_limits"),
+    *("test_reconfigured_collectives", "test_excess_light", "test_busy_paced_trials"),
 )
 """Files in the order of what they take; the others take less.
 
