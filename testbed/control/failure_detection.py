@@ -52,8 +52,8 @@ class Evidence:
     A host that does not answer a probe within `probe_limit` seconds is probed once more.
     """
 
-    hosts: tuple[str, ...]
-    circuits: Matching
+    all_hosts: tuple[str, ...]
+    all_circuits: Matching
     probe_limit: float
     dark: frozenset[HostPort] = frozenset()
     """Ports whose own hosts report them dark."""
@@ -65,6 +65,24 @@ class Evidence:
     """Hosts whose agent's connection ended."""
     off: frozenset[str] = frozenset()
     """Hosts whose outlets are off."""
+    gone: frozenset[str] = frozenset()
+    """Those of all hosts that nothing is observed of any more, nor of their circuits."""
+    dropped: Matching = frozenset()
+    """Circuits besides that nothing is observed of any more."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that are observed."""
+        if not self.gone:
+            return self.all_hosts
+        return tuple(host for host in self.all_hosts if host not in self.gone)
+
+    @property
+    def circuits(self) -> Matching:
+        """Return the circuits that are observed."""
+        if not (self.gone or self.dropped):
+            return self.all_circuits
+        return self.all_circuits - _at(self.gone, self.all_circuits) - self.dropped
 
     def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
         """Return the evidence with one more observation, and the probes that it calls for."""
@@ -130,9 +148,25 @@ class Evidence:
         )
 
     def without(self, hosts: Collection[str], circuits: Matching) -> Evidence:
-        """Return what is known of all others than some hosts, their circuits, and some more."""
-        others = tuple(host for host in self.hosts if host not in hosts)
-        return self.among(others, self.circuits - _at(hosts, self.circuits) - circuits)
+        """Return what is known of all others than some hosts, their circuits, and some more.
+
+        A decision waits for this: who is left of a thousand is found out when it is asked for.
+        """
+        gone = self.gone.union(hosts)
+        after = replace(
+            self,
+            gone=gone,
+            dropped=self.dropped | circuits,
+            probed=self.probed - gone,
+            answered=self.answered - gone,
+            silent=tuple(host for host in self.silent if host not in gone),
+            lost=self.lost - gone,
+            off=self.off - gone,
+        )
+        if not self.dark:
+            return after
+        ends = {end for circuit in after._dark(after.circuits) for end in circuit.ends}
+        return replace(after, dark=self.dark & ends)
 
     @property
     def failed(self) -> tuple[HostFailure, ...]:
@@ -168,6 +202,8 @@ class Evidence:
 
     def _are_dead(self, gone: tuple[str, ...]) -> bool:
         """Tell whether all circuits of some hosts and no others are dark at their far ends."""
+        if not gone or not self.dark:
+            return False
         theirs = _at(gone, self.circuits)
         far = {end for c in theirs for end in c.ends if end.host not in gone}
         return bool(far) and far <= self.dark and self._dark(self.circuits) <= theirs

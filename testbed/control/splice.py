@@ -153,8 +153,10 @@ class Splice:
 
     def _among_survivors(self, state: State, now: Situation, repair: Repair) -> State:
         """Return the state in a repair: only survivors and what joins them can fail unnoticed."""
-        there = {host for rank, host in enumerate(now.hosts) if rank not in repair.replaced}
-        gone = frozenset(state.evidence.hosts) - there
+        newcomers = [now.hosts[rank] for rank in repair.replaced]
+        victims = {one.victim for one in repair.replaced.values()}
+        # One with another rank that goes on is observed still.
+        gone = {host for host in victims if now.hosts.count(host) == newcomers.count(host)}
         evidence = state.evidence.without(gone, repair.dark)  # what is new is not in it yet
         return replace(state, now=now, repair=repair, evidence=evidence)
 
