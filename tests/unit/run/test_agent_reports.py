@@ -75,9 +75,9 @@ def test_a_report_of_a_step_is_one_line_of_json_that_names_host_and_rank_first(l
     with attributed(Origin("main", cause=0)):
         record(of_rank(said), 1, log)
     assert (tmp_path / "log.jsonl").read_bytes().decode() == (
-        '{"seq": 0, "t": 100.0, "kind": "step", "subject": "rank 1", "trial": 3, "job": "main", '
-        '"cause": 0, "data": {"host": "h1", "rank": 1, "mono": 5.0, "generation": 1, "step": 7, '
-        '"verified": true, "collective": [4.25, 1e-07], "loss": null, "why": "é \\udc80"}}\n'
+        '{"seq":0,"t":100.0,"kind":"step","subject":"rank 1","trial":3,"job":"main","cause":0,'
+        '"data":{"host":"h1","rank":1,"mono":5.0,"generation":1,"step":7,"verified":true,'
+        '"collective":[4.25,1e-07],"loss":null,"why":"é \\udc80"}}\n'
     )
 
 
