@@ -33,7 +33,7 @@ def ended(process):
 def await_step():
     """Return when the job of the newest run has made a step."""
     log, end = RESULTS / "latest" / "events.jsonl", time.monotonic() + 40
-    while not (log.exists() and '"kind": "step"' in log.read_text()):
+    while not (log.exists() and '"kind":"step"' in log.read_text()):
         assert time.monotonic() < end, "no step came"
         time.sleep(0.02)
 

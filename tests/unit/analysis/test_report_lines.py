@@ -36,7 +36,7 @@ def assert_alike(line: str) -> bool:
 @pytest.mark.parametrize("line", REPORTS)
 def test_a_report_of_a_step_is_read_to_the_last_bit(line):
     assert assert_alike(line)
-    assert assert_alike(line.replace('"job": "main", ', ""))
+    assert assert_alike(line.replace('"job":"main",', ""))
 
 
 @given(st.sampled_from(REPORTS), st.data())
@@ -44,7 +44,7 @@ def test_a_report_with_any_other_value_is_read_alike_or_left_to_the_parser(line,
     row = json.loads(line)
     part = data.draw(st.sampled_from([row, row["data"]]))
     part[data.draw(st.sampled_from([*part]))] = data.draw(values)
-    assert_alike(json.dumps(row, ensure_ascii=False))
+    assert_alike(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
 
 
 @given(st.sampled_from(REPORTS), st.data())
