@@ -124,14 +124,15 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
-        _check_depth(value)
+        check_depth(value)
     return value
 
 
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 
-def _check_depth(value: Any) -> None:
+def check_depth(value: Any) -> None:
+    """Raise ValueError for a value that is nested too deeply."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [held for one in level for held in _held(one)]

@@ -7,6 +7,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock, Thread
@@ -18,6 +19,7 @@ from testbed.bench.link_reader import AtEnd, LinkReader
 from testbed.bench.ssh import Channel
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, HostTimeout
+from testbed.files import MAX_DEPTH, check_depth
 from testbed.onhost.errors import ProtocolError
 from testbed.onhost.frames import Decoder, Message, encode, parse_body
 
@@ -200,7 +202,10 @@ class AgentLink:
 
 
 def _parsed(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except ValueError:  # perhaps NaN, or half a surrogate pair, which a rank may send as well
-        return parse_body(body)
+    """Return what the JSON of a frame holds; an integer of more than 64 bits becomes a float."""
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        with suppress(ValueError):  # perhaps NaN, or half a surrogate pair, which `json` reads
+            return orjson.loads(body)
+    value = parse_body(body)
+    check_depth(value)
+    return value

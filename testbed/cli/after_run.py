@@ -40,7 +40,7 @@ class PostRun:
     def report(self, *, json: bool, is_drawn: bool = True) -> int:
         """Compute the numbers, print the last page and draw the figures; return the exit code.
 
-        The figures are left out where they are not to be drawn.
+        Without `is_drawn` there are no figures; the next command on the page then draws them.
         """
         with record_signals(self._note):
             self._begin("computing the numbers", _NUMBERS)

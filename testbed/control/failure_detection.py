@@ -65,24 +65,24 @@ class Evidence:
     """Hosts whose agent's connection ended."""
     off: frozenset[str] = frozenset()
     """Hosts whose outlets are off."""
-    gone: frozenset[str] = frozenset()
-    """Those of all hosts that nothing is observed of any more, nor of their circuits."""
+    left_out: frozenset[str] = frozenset()
+    """Hosts of which, and of whose circuits, no more is observed."""
     dropped: Matching = frozenset()
-    """Circuits besides that nothing is observed of any more."""
+    """Further circuits of which no more is observed."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts that are observed."""
-        if not self.gone:
+        if not self.left_out:
             return self.all_hosts
-        return tuple(host for host in self.all_hosts if host not in self.gone)
+        return tuple(host for host in self.all_hosts if host not in self.left_out)
 
     @property
     def circuits(self) -> Matching:
         """Return the circuits that are observed."""
-        if not (self.gone or self.dropped):
+        if not (self.left_out or self.dropped):
             return self.all_circuits
-        return self.all_circuits - _at(self.gone, self.all_circuits) - self.dropped
+        return self.all_circuits - _at(self.left_out, self.all_circuits) - self.dropped
 
     def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
         """Return the evidence with one more observation, and the probes that it calls for."""
@@ -152,10 +152,10 @@ class Evidence:
 
         A decision waits for this: who is left of a thousand is found out when it is asked for.
         """
-        gone = self.gone.union(hosts)
+        gone = self.left_out.union(hosts)
         after = replace(
             self,
-            gone=gone,
+            left_out=gone,
             dropped=self.dropped | circuits,
             probed=self.probed - gone,
             answered=self.answered - gone,

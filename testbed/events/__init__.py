@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from testbed.events.origin import NOWHERE, Origin
-from testbed.files import MAX_DEPTH, parse_json
+from testbed.files import parse_json
 
 NAMES = frozenset(
     [
@@ -83,7 +83,7 @@ class Event:
     @classmethod
     def from_json(cls, line: str) -> Event:
         """Return the event in a line that `to_json` wrote; raise ValueError for any other line."""
-        row = _parsed(line)
+        row = parse_json(line)
         try:
             seq, t, kind, subject, data = _needed(row)
             trial = row.get("trial")
@@ -105,15 +105,6 @@ class Event:
 
 _NO_OBJECTS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-def _parsed(line: str) -> Any:
-    if line.count("[") + line.count("{") <= MAX_DEPTH:
-        try:
-            return orjson.loads(line)
-        except ValueError:
-            pass  # perhaps half a surrogate pair, which is read as well
-    return parse_json(line)
 
 
 def _origin(row: Mapping[str, Any]) -> Origin:

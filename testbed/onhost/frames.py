@@ -31,7 +31,7 @@ class Decoder:
     """Splits a stream of bytes, arriving in any pieces, into messages."""
 
     def __init__(self, largest: int = LARGEST, parse: Callable[[bytes], Any] = parse_body) -> None:
-        """Read frames of at most `largest` bytes; one that is received often may `parse` faster."""
+        """Read frames of at most `largest` bytes; `parse` may be a faster parser of their JSON."""
         self._largest = largest
         self._parse = parse
         self._held = bytearray()

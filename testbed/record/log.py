@@ -196,6 +196,9 @@ def read_events(
 
 
 def _beginning(kinds: Collection[str]) -> re.Pattern[bytes]:
-    """Return what matches the beginning of the lines of some kinds of events."""
+    """Return what matches the beginning of the lines of some kinds of events.
+
+    Logs of earlier versions have spaces there.
+    """
     words = "|".join(map(re.escape, kinds)).encode()
-    return re.compile(rb'\{"seq":[0-9]+,"t":[^,]+,"kind":"(?:%b)",' % words)
+    return re.compile(rb'\{"seq": ?[0-9]+, ?"t": ?[^,]+, ?"kind": ?"(?:%b)",' % words)

@@ -100,7 +100,7 @@ class Started:
 
 def _typed(arguments: tuple[str, ...]) -> list[str]:
     """Return a command line as typed here: a run draws its page only where its test looks at it."""
-    is_plain = arguments[0] == "run" and "--report" not in arguments
+    is_plain = arguments[0] == "run" and not {"--report", "--no-report"} & {*arguments}
     return [*COMMAND, *arguments, *(["--no-report"] if is_plain else [])]
 
 

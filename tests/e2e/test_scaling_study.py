@@ -19,7 +19,9 @@ def test_a_model_runs_without_a_twin_and_its_record_says_so(
     small = re.sub(r"\n  n(?!4:|4\.|8|16|32)\d+[:.].*", "", SHIPPED.read_text())
     (tmp_path / "small.yaml").write_text(small)
     where = ("--lab", str(ROOT / "configs" / "rack.yaml"), "--results", str(testbed.results))
-    summary = testbed("run", str(tmp_path / "small.yaml"), "--twin", "--json", *where).json()
+    summary = testbed(
+        "run", str(tmp_path / "small.yaml"), "--twin", "--json", "--no-report", *where
+    ).json()
     assert (summary["label"], summary["cleanup"]) == ("model", "verified")
     assert summary["metrics"]["n8.exposed_speedup"]["median"] == pytest.approx(1.363, abs=1e-3)
     assert [check["verdict"] for check in summary["checks"]] == ["passed"] * 36
@@ -27,7 +29,9 @@ def test_a_model_runs_without_a_twin_and_its_record_says_so(
     log = (run / "events.jsonl").read_text()
     kinds = {json.loads(line)["kind"] for line in log.splitlines()}
     assert kinds == {"run.begin", "phase", "trial.begin", "model", "trial.end", "run.end"}
+    assert not (run / "report.html").exists(), "it ran with --no-report"
     rebuilt = testbed("report", str(run), "--json")
+    assert (run / "report.html").exists()
     assert rebuilt.json()["metrics"] == summary["metrics"]
 
 

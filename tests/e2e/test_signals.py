@@ -23,7 +23,7 @@ pytestmark = pytest.mark.alone
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat"]
-FOR_LONG, SHORT = [*ONE, "50"], [*ONE, "1"]
+FOR_LONG, SHORT = [*ONE, "50"], [*ONE, "1", "--report"]
 SEED = 4
 
 

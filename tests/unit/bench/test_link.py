@@ -1,5 +1,6 @@
 """The link to an agent, with this test as the agent at its other end."""
 
+import math
 import select
 import socket
 import threading
@@ -77,6 +78,10 @@ class FarSide:
 
     def is_hung_up_on(self):
         return self._line.recv(1) == b""
+
+
+def frame(body):
+    return len(body).to_bytes(4, "big") + body
 
 
 @pytest.fixture
@@ -229,6 +234,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
         (b"\0\0\0\x02[]", "no JSON object"),
         (encode({"re": 99, "ok": {}}), "request 99, which is not pending"),
         (encode({"re": [], "ok": {}}), "unhashable"),
+        (frame(b'{"event":"step","of":' + b"[" * 600 + b"]" * 600 + b"}"), "holds no JSON"),
     ],
 )
 def test_an_agent_that_sends_garbage_is_reported_lost_and_disconnected(line, noise, reason):
@@ -270,3 +276,12 @@ def test_an_agent_that_replies_is_not_reported_lost(line):
     assert answered.wait(10)
     thread.join()
     assert not events.of("lost")
+
+
+def test_a_loss_beyond_all_numbers_and_a_broken_character_are_heard_as_sent(line):
+    _, events, far = line
+    far.write(frame(b'{"event":"step","loss":NaN,"best":-Infinity}'))
+    heard = events.wait_for("step")
+    assert math.isnan(heard["loss"]) and heard["best"] == -math.inf
+    far.write(frame(b'{"event":"why","text":"\\udc80"}'))
+    assert events.wait_for("why")["text"] == "\udc80"

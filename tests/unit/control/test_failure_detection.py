@@ -224,3 +224,18 @@ def test_with_two_hosts_a_dark_circuit_does_not_show_which_is_dead():
         Circuit.parse("h0.p0", "h1.p1"),
         Circuit.parse("h0.p1", "h1.p0"),
     }
+
+
+WITHOUT_H1 = (*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT)
+
+
+@given(st.permutations([*WITHOUT_H1, *REST]), st.integers(0, len(WITHOUT_H1)))
+def test_of_a_host_that_is_left_out_and_its_circuits_no_more_is_observed(seen, at):
+    evidence, _ = weigh(*seen[:at])
+    evidence = evidence.without(["h1"], frozenset())
+    for observation in seen[at:]:
+        evidence, _ = evidence.after(observation)
+    assert evidence.hosts == ("h0", "h2", "h3")
+    assert {str(circuit) for circuit in evidence.circuits} == {"h2.p1–h3.p0", "h0.p0–h3.p1"}
+    assert (evidence.failed, evidence.unreachable) == ((), ())
+    assert evidence.dark_between_answering_hosts == frozenset()
