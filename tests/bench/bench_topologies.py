@@ -12,8 +12,8 @@ from itertools import count
 
 import pytest
 
-from testbed.fabric.circuits import Fibres, HostPort, SwitchPort, Wiring
-from testbed.fabric.fibre_plant import FibrePlant, map_links, rank_ports
+from testbed.fabric.circuits import Fibres, HostPort, SwitchPort, Wiring, cross_connects
+from testbed.fabric.fibre_plant import map_links, own_ports, rank_ports
 from testbed.fabric.topologies import AllToAll, Pairs, Rails, Ring, Topology, Torus
 
 PORTS = 10_240
@@ -36,9 +36,8 @@ def test_ten_thousand_ports(name: str, topology: Topology, ranks_per_host: int) 
     ranks = ranks_per_host * len(ports)
 
     def planned() -> int:
-        plant = FibrePlant(wiring)
         (links,) = topology.matchings(ranks, PER_HOST // ranks_per_host)
-        return len(map_links(links, rank_ports(list(ports), ports, ranks_per_host), plant).circuits)
+        return len(map_links(links, own_ports(list(ports), ports, ranks_per_host), wiring))
 
     assert planned() == PORTS // 2
     took = _least(planned)
@@ -52,7 +51,7 @@ def test_the_time_grows_with_the_number_of_ports() -> None:
         ports, wiring = _lab(hosts, lambda port: "ocs")
         links = Ring(2).matchings(hosts, PER_HOST)[0]
         of_ranks = rank_ports(list(ports), ports)
-        spans.append(_least(lambda: map_links(links, of_ranks, FibrePlant(wiring))))  # noqa: B023
+        spans.append(_least(lambda: map_links(links, of_ranks, wiring)))  # noqa: B023
     print("\nmapping a ring of 640, 1280, 2560, 5120 hosts:", [f"{span:.3f} s" for span in spans])
     assert spans[-1] < 16 * spans[0]  # eight times the ports, and twice that for a busy machine
 
@@ -63,13 +62,14 @@ def test_all_to_all_of_a_thousand_ranks() -> None:
     listed = time.process_time() - begin
     ports, wiring = _lab(1024, lambda port: f"ocs{port}")
     begin = time.process_time()
-    mapped = map_links(matchings[0], rank_ports(list(ports), ports), FibrePlant(wiring))
+    mapped = map_links(matchings[0], rank_ports(list(ports), ports), wiring)
     one = time.process_time() - begin
     print(
         f"\nall-to-all of 1024 ranks with 4 ports: {len(matchings)} matchings listed in "
         f"{listed:.2f} s, one of them mapped in {one:.3f} s"
     )
-    assert len(mapped.cross_connects) == PER_HOST
+    crossed = cross_connects(mapped, wiring)
+    assert len(crossed) == 2 * len(mapped) == 1024 * PER_HOST
 
 
 def _lab(hosts: int, switch_of: Callable[[int], str]) -> tuple[dict[str, list[str]], Wiring]:
