@@ -207,5 +207,8 @@ def _parsed(body: bytes) -> Any:
         with suppress(ValueError):  # perhaps NaN, or half a surrogate pair, which `json` reads
             return orjson.loads(body)
     value = parse_body(body)
-    check_depth(value)
+    try:
+        check_depth(value)
+    except ValueError as error:
+        raise ProtocolError(f"a frame holds JSON, but {error}") from None
     return value

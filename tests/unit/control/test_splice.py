@@ -570,6 +570,15 @@ def test_a_rank_that_ends_beside_another_is_replaced_alone():
     assert story.tell(Fenced("h2"))[-1] == Leave(frozenset({0, 1, 3}), 1)
 
 
+def test_a_host_that_fails_while_one_of_its_ranks_is_replaced_loses_the_other_one_too():
+    story = sharing(("h0", "h2", "h2", "h3"), ("h4", "h5"))
+    story.tell(RankEnded(2, -9), AgentLost("h2"), HostAnswered("h0"))
+    assert story.tell(HostAnswered("h3")) == (
+        Decide("the agent of h2 is gone", "h2", "h5"),
+        Fence(1, "h2", "network"),
+    )
+
+
 def test_a_host_that_fails_takes_all_its_ranks_and_spares_with_it():
     story = sharing(("h0", "h2", "h2", "h3"), ("h2", "h4", "h5"))
     story.tell(AgentLost("h2"), HostAnswered("h0"))
