@@ -42,14 +42,14 @@ def run(arguments: list[str]) -> int:
     with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         import typer
 
-        from testbed.cli.app import app, with_bare_options
+        from testbed.cli.app import command_line, with_bare_options
     from testbed.cli.completion import COMPLETE_VARIABLE
 
     if COMPLETE_VARIABLE in os.environ:
-        return _complete(app)
+        return _complete(command_line())
     try:
         with _where_typed():
-            code = app(with_bare_options(arguments), standalone_mode=False)
+            code = command_line()(with_bare_options(arguments), standalone_mode=False)
     except typer.TyperException as error:
         print(_misuse(error.format_message()), file=sys.stderr)
         return EXIT_USAGE
@@ -66,10 +66,10 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _complete(app: Callable[..., object]) -> int:
+def _complete(line: Callable[..., object]) -> int:
     """Answer a shell's request for completions; print nothing on any error."""
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()):
-        app([], prog_name="testbed", standalone_mode=False)
+        line([], prog_name="testbed", standalone_mode=False)
     return 0
 
 

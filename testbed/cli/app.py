@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,9 +85,7 @@ class LazyCommands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         with explain_signal_exit(lambda: ["nothing was opened or changed"]):
-            for module in COMMANDS[cmd_name].modules:
-                import_module(f"testbed.cli.{module}")
-        return typer.main.get_group(app).commands[cmd_name]
+            return _command(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the arguments begin with, or fail with the nearest name."""
@@ -118,6 +117,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@cache
+def command_line() -> Any:
+    """Return what parses and runs a command line; it is made once."""
+    return typer.main.get_command(app)
+
+
+@cache
+def _command(name: str) -> Any:
+    """Return a command, after importing its modules; it is made once."""
+    for module in COMMANDS[name].modules:
+        import_module(f"testbed.cli.{module}")
+    return typer.main.get_group(app).commands[name]
 
 
 def argument(metavar: str | None, help_: str, complete: completion.Names | None = None) -> Any:

@@ -53,14 +53,20 @@ def rig(tmp_path):
         one.close()
 
 
-@pytest.fixture
-def traced():
+@pytest.fixture(scope="module")
+def set_aside():
+    """Set aside what the tests of other modules hold: no count goes through it."""
     gc.collect()
-    gc.freeze()  # what other tests hold is not gone through at each count
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def traced(set_aside):
     tracemalloc.start()
     yield
     tracemalloc.stop()
-    gc.unfreeze()
 
 
 def held():

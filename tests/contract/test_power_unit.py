@@ -177,11 +177,11 @@ class TestPowerUnit:
         assert rig.power["1"] is True
 
     def test_a_busy_power_unit_refuses_orders_and_is_usable_afterwards(self, rig, unit):
-        rig.far_end.fault("busy", delay=0.05)
+        rig.far_end.fault("busy", delay=0.5)
         with pytest.raises(Rejected, match="503 busy"):
             unit.turn("1", False, soon())
         passed = threading.Event()
-        rig.scheduler.call_at(rig.scheduler.now() + 0.05, passed.set)
+        rig.scheduler.call_at(rig.scheduler.now() + 0.5, passed.set)
         assert passed.wait(5)
         unit.turn("1", False, soon())
         assert rig.turned == [("1", False)]

@@ -26,7 +26,7 @@ def _hear_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-_MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128}
+_MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128, "sequence": 16, "pace": "20 ms"}
 
 
 def small_model(job: str) -> list[str]:

@@ -64,7 +64,7 @@ def test_recovered_and_undisturbed_jobs_end_with_the_same_parameters(
     """The host is lost so late that the job is over before throughput could be back."""
     few = ["-S", "jobs.main.steps=16", "-S", "checks.interrupted.steps.equals=16"]
     late = [*few, "-S", "faults.0.at.step=13", "-S", "limits.trial=1 h"]
-    long_steps = ["-S", "jobs.main.batch=16"]  # so that the last of them still meets the fault
+    long_steps = ["-S", "jobs.main.pace=80 ms"]  # so that the last of them still meets the fault
     done = testbed.run("resume", *SMALL_MODEL, *long_steps, *late, "--seed", "11", twin=rack)
     assert done.code == 0, done.err
     summary = done.json()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from testbed.cli.app import app, with_bare_options
+from testbed.cli.app import command_line, with_bare_options
 from testbed.commands import clear_context, set_context, typed
 
 ROOT = Path(__file__).parents[3]
@@ -69,21 +69,24 @@ def said() -> list[tuple[str, str]]:
     return [(file, typed(*it) if isinstance(it, list) else it) for file, it in named()]
 
 
-@cache
 def verbs() -> Any:
-    return typer.main.get_command(app)
+    return command_line()
 
 
-@cache
 def verb(name: str) -> Any:
-    """Return a verb, or None; not one that other tests use, as it keeps what contexts tell it."""
+    """Return a verb, or None."""
     return verbs().get_command(None, name)
+
+
+def top_context() -> typer.Context:
+    """Return a context as the command line makes it: a command keeps what its first one said."""
+    return typer.Context(verbs(), info_name="testbed", **verbs().context_settings)
 
 
 def parse(command: str) -> typer.Context:
     """Have the command line read a command, without carrying it out."""
     first, *words = with_bare_options(shlex.split(re.sub(r" > \S+$", "", command))[1:])
-    parent = typer.Context(verbs(), info_name="testbed")
+    parent = top_context()
     found = verb(first)
     while hasattr(found, "get_command"):
         if found.invoke_without_command and (not words or words[0].startswith("-")):
@@ -118,7 +121,7 @@ def check_hint(file, command):
 
 def examples() -> list[str]:
     top = verbs()
-    parent = typer.Context(top, info_name="testbed")
+    parent = top_context()
     found = [verb(name) for name in top.list_commands(parent)]
     for group in (verb("twin"), verb("queue")):
         found += [group.get_command(parent, name) for name in group.list_commands(parent)]
