@@ -41,7 +41,7 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
 
 test: setup ## run the tests, without the full counts
-	$(BIN)/pytest -m '$(DAILY)' --numprocesses 3 --dist worksteal --ignore tests/e2e --ignore tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --dist worksteal --ignore tests/e2e --ignore tests/docs $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 	  tests/docs tests/e2e $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)

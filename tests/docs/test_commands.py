@@ -18,8 +18,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 SMALL = {
-    "lumion.yaml": ("batch: 1}", "batch: 1, dim: 64, layers: 2, heads: 2, hidden: 128}"),
-    "allreduce.yaml": ("[4 KiB, 64 KiB, 1 MiB, 4 MiB, 16 MiB]", "[4 KiB, 64 KiB, 1 MiB]"),
+    "lumion.yaml": (
+        "batch: 1}",
+        "batch: 1, dim: 64, layers: 2, heads: 2, hidden: 128, sequence: 16, pace: 20 ms}",
+    ),
+    "allreduce.yaml": ("[4 KiB, 64 KiB, 1 MiB, 4 MiB, 16 MiB]", "[4 KiB, 64 KiB]"),
 }
 
 
