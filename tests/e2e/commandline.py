@@ -36,6 +36,10 @@ def small_model(job: str) -> list[str]:
 
 SMALL_MODEL = small_model("main")
 
+_FEW_HOSTS = ("needs.hosts=4", "jobs.main.ranks=3", "jobs.main.spares=1")
+SMALL_RING = [*SMALL_MODEL, *(part for setting in _FEW_HOSTS for part in ("-S", setting))]
+"""Overrides for a job `main` with a small model on three hosts, and one spare host."""
+
 
 @dataclass
 class Finished:

@@ -37,7 +37,7 @@ def ring(hosts: str) -> list[str]:
     return ["run", str(EXPERIMENT), "--lab", str(LAB), "-S", f"jobs.main.hosts={hosts}", "--twin"]
 
 
-@pytest.mark.parametrize("hosts", ["[h0, h1]", "[h2, h3]"])
+@pytest.mark.parametrize("hosts", ["[h0, h1]", pytest.param("[h2, h3]", marks=pytest.mark.soak)])
 def test_a_ring_runs_over_one_cross_connect_for_each_circuit(
     testbed: CommandLine, twin: str, hosts: str
 ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.commandline import SMALL_MODEL, CommandLine, Finished
+from tests.e2e.commandline import SMALL_MODEL, SMALL_RING, CommandLine, Finished
 from tests.e2e.running_twin import RunningTwin
 
-ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+ONE = ["--repeat", "1", *SMALL_RING, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 QUICK = ["-S", "limits.trial=20 s"]
 
 
@@ -25,12 +25,12 @@ def test_a_recovery_fails_with_a_reason_when_the_only_spare_is_dead(
         "-S", "jobs.main.spares=1", "-S", "faults.0.at.step=100",
     )  # fmt: skip
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    RunningTwin(rack).ask(do="power", host="h4", on=False)
+    RunningTwin(rack).ask(do="power", host="h3", on=False)
     done = run.finish()
     assert "no spare host is left" in _one(run.events(), "recovery.failed")["data"]["reason"]
     # Nobody can say what still runs on a host that does not answer and was not switched off by us.
-    assert done.code == 6 and "h4" in str(_one(run.events(), "run.end")["data"]["left"])
-    assert testbed("twin", "power", rack, "h4", "on").code == 0
+    assert done.code == 6 and "h3" in str(_one(run.events(), "run.end")["data"]["left"])
+    assert testbed("twin", "power", rack, "h3", "on").code == 0
     recovered = testbed("recover", "--results", str(testbed.results))
     assert recovered.code == 0, recovered.err
     assert circuits(testbed, rack) == []
@@ -39,9 +39,9 @@ def test_a_recovery_fails_with_a_reason_when_the_only_spare_is_dead(
 FAULTS = {
     "error": ({"command": "ADD"}, "refused"),
     "silent": ({}, "did not answer"),
-    "stuck": ({"port": 9}, "reported no error, but shows"),
+    "stuck": ({"port": 7}, "reported no error, but shows"),
 }
-"""What the switch does wrong to what, and what is then said; the spare sends into port 9."""
+"""What the switch does wrong to what, and what is then said; the spare sends into port 7."""
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_a_foreign_circuit_on_a_needed_port_refuses_the_run(
     testbed: CommandLine, rack: str
 ) -> None:
     by_hand = ["--lab", "rack", "--twin", rack]
-    assert testbed("switch", "ocs", "connect", "h0.p0", "h2.p1", *by_hand).code == 0
+    assert testbed("switch", "ocs", "connect", "h0.p0", "h3.p1", *by_hand).code == 0
     before = circuits(testbed, rack)
     done = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE).finish()
     assert done.code == 5
-    assert "h0.p0" in done.out + done.err and "h2.p1" in done.out + done.err
+    assert "h0.p0" in done.out + done.err and "h3.p1" in done.out + done.err
     assert circuits(testbed, rack) == before
-    assert testbed("switch", "ocs", "disconnect", "h0.p0", "h2.p1", *by_hand).code == 0
+    assert testbed("switch", "ocs", "disconnect", "h0.p0", "h3.p1", *by_hand).code == 0
 
 
 @pytest.mark.soak

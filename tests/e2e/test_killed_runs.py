@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from testbed.run.crash_recovery.crashed_runs import runs_to_recover
-from tests.e2e.commandline import ROOT, SMALL_MODEL, CommandLine, Finished
+from tests.e2e.commandline import ROOT, SMALL_MODEL, SMALL_RING, CommandLine, Finished
 
 HERE = Path(__file__).parent / "inside"
 KILLED = 128 + signal.SIGKILL
@@ -25,7 +25,7 @@ JOIN = (
 )
 VARIANT = "{splice-warm: {policy.standby: warm, lab.twin.settle: 30 ms}}"
 TRIAL = [*SMALL_MODEL, "-S", f"variants={VARIANT}"]
-LONG = ["run", "experiments/lumion.yaml", "--repeat", "50", *SMALL_MODEL]
+LONG = ["run", "experiments/lumion.yaml", "--repeat", "50", *SMALL_RING]
 
 
 def _flat(state: dict[str, Any], name: str = "") -> dict[str, Any]:

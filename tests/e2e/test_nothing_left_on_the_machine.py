@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.commandline import SMALL_RING, CommandLine
 from tests.e2e.footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
 
-LONG = ["--repeat", "50", *SMALL_MODEL]
+LONG = ["--repeat", "50", *SMALL_RING]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def before() -> dict[str, set[str]]:
 def test_a_run_that_failed_without_a_spare_leaves_nothing_on_this_machine(
     testbed: CommandLine, before: dict[str, set[str]]
 ) -> None:
-    one_trial = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]
+    one_trial = [*SMALL_RING, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]
     short = ["-S", "limits.trial=20 s"]
     done = testbed.run("lumion", *one_trial, *short, "-S", "jobs.main.spares=0")
     summary = done.json()

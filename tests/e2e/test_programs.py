@@ -74,7 +74,9 @@ def test_a_failed_program_fails_the_run_and_its_error_is_quoted(
     assert [trial["outcome"] for trial in summary["trials"]] == ["failed"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.soak)]
+)
 def test_no_process_of_a_program_outlives_its_run(
     testbed: CommandLine, tmp_path: Path, number: signal.Signals
 ) -> None:

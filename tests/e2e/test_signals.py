@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commandline import COMMAND, ROOT, SMALL_MODEL, CommandLine, Finished, Started
+from tests.e2e.commandline import COMMAND, ROOT, SMALL_RING, CommandLine, Finished, Started
 from tests.e2e.footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat"]
+ONE = [*SMALL_RING, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat"]
 FOR_LONG, SHORT = [*ONE, "50"], [*ONE, "1", "--report"]
 SEED = 4
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from testbed.bench.host import PATIENCE
 from testbed.errors import EXIT_UNSAFE
-from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.commandline import SMALL_RING, CommandLine
 from tests.e2e.running_twin import RunningTwin
 
-ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+ONE = ["--repeat", "1", *SMALL_RING, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 ONE += ["-S", "jobs.main.pace=20 ms"]  # so that the processors are not busy with steps
 
 
