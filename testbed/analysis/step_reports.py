@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import statistics
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.clocks import Clocks, Instants
 from testbed.analysis.report_columns import NOT_COUNTED, TEXTS, TYPES, columns_of
-from testbed.analysis.report_lines import ReportLine, columns_of_lines
 from testbed.analysis.steps import KINDS, Step
 from testbed.events import Event
 
@@ -46,13 +45,7 @@ class StepReports:
 
     def extend(self, reports: Iterable[Event]) -> None:
         """Take more reports; that of a host which has lost its rank belongs to no step."""
-        self._extend(columns_of([one for one in reports if one.data["rank"] is not None]))
-
-    def extend_by_lines(self, reports: Sequence[ReportLine]) -> None:
-        """Take more reports, as they stand in the log."""
-        self._extend(columns_of_lines(reports))
-
-    def _extend(self, columns: dict[str, list[Any]]) -> None:
+        columns = columns_of([one for one in reports if one.data["rank"] is not None])
         self.ranks = max(self.ranks, 1 + max(columns["rank"], default=-1))
         for name, texts in self._texts.items():
             columns[name] = [texts.setdefault(text, len(texts)) for text in columns[name]]

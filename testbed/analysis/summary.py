@@ -18,7 +18,6 @@ from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.rail_prediction import with_replays
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
-from testbed.analysis.report_lines import ReportLine
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.side_by_side import analyse_jobs
 from testbed.analysis.trial import TrialResult
@@ -116,19 +115,17 @@ _OF_RUNS = frozenset(
 def summarise(
     run: str,
     experiment: Experiment,
-    events: Iterable[Event | ReportLine],
+    events: Iterable[Event],
     others: Iterable[Event] | None = None,
 ) -> Summary:
     """Return the summary of a run from its events; a truncated log gives a partial summary.
 
     No more than one trial's events are in memory at once, where `events` come from a file. They
     are needed twice, the first time only `others`: those besides steps and samples. The second
-    time they may lack the `UNREAD` ones of `TrialEvents`, and be read with `report_of`.
+    time they may lack the `UNREAD` ones of `TrialEvents`.
     """
     clocks, of_run = Clocks(), []
     for event in events if others is None else others:
-        if isinstance(event, ReportLine):
-            continue
         clocks.add(event)
         if event.kind in _OF_RUNS:
             of_run.append(event)
@@ -138,7 +135,7 @@ def summarise(
     return _of_trials(run, experiment, of_run, trials)
 
 
-def _analysed(events: Iterable[Event | ReportLine], clocks: Clocks) -> Iterator[TrialResult]:
+def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:
     """Yield what each trial came to; a run does them one after the other."""
     seen: set[int | None] = set()
     of_trials = (event for event in events if event.trial is not None)

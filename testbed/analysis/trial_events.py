@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from testbed.analysis.report_lines import ReportLine
 from testbed.analysis.step_reports import StepReports
 from testbed.analysis.steps import KINDS
 from testbed.events import Event
 
 UNREAD = ("clock.offset",)
 """Kinds of events that say nothing of a trial: what the hosts' clocks showed, `Clocks` knows."""
+
+FREQUENT = ("step", *UNREAD)
+"""Kinds of which a log has a million events, whose whole numbers have at most 64 bits."""
 
 _TOGETHER = 128
 """Reports that are taken at once."""
@@ -22,32 +24,23 @@ class _Waiting:
     def __init__(self, reports: StepReports) -> None:
         self._reports = reports
         self._events: list[Event] = []
-        self._lines: list[ReportLine] = []
 
-    def add(self, report: Event | ReportLine) -> None:
-        """Take one more; what waits as events was before what waits as lines."""
-        if isinstance(report, ReportLine):
-            self._lines.append(report)
-        else:
-            if self._lines:
-                self.hand_over()
-            self._events.append(report)
-        if len(self._lines) == _TOGETHER or len(self._events) == _TOGETHER:
+    def add(self, report: Event) -> None:
+        """Take one more."""
+        self._events.append(report)
+        if len(self._events) == _TOGETHER:
             self.hand_over()
 
     def hand_over(self) -> None:
         """Give the table what waits."""
-        if self._events:
-            self._reports.extend(self._events)
-        if self._lines:
-            self._reports.extend_by_lines(self._lines)
-        self._events, self._lines = [], []
+        self._reports.extend(self._events)
+        self._events = []
 
 
 class TrialEvents:
     """The events of one trial without the `UNREAD` ones; those of steps are kept in columns."""
 
-    def __init__(self, events: Iterable[Event | ReportLine] = ()) -> None:
+    def __init__(self, events: Iterable[Event] = ()) -> None:
         """Take the events of one trial in the order of the log."""
         self.jobs: Sequence[str] = ()
         """The names of its jobs, where there are several."""
@@ -58,13 +51,13 @@ class TrialEvents:
         waiting: dict[str, _Waiting] = {}
         generations: list[Event] = []
         for event in events:
-            if isinstance(event, ReportLine) or event.kind in KINDS:
+            if event.kind in KINDS:
                 job = event.origin.job
                 if job not in self._reports:
                     self._reports[job] = StepReports()
                     waiting[job] = _Waiting(self._reports[job])
                 waiting[job].add(event)
-                if isinstance(event, Event) and event.kind == "sample":
+                if event.kind == "sample":
                     self.samples.append(event)
                 continue
             if event.kind not in UNREAD:

@@ -140,17 +140,16 @@ def sum_up(directory: RunDirectory) -> Summary:
 
     In a directory of another user nothing is written, and the reason is printed.
     """
-    from testbed.analysis.report_lines import report_of
     from testbed.analysis.steps import KINDS as STEPS
     from testbed.analysis.summary import summarise
-    from testbed.analysis.trial_events import UNREAD
+    from testbed.analysis.trial_events import FREQUENT, UNREAD
     from testbed.report.junit import write_junit
 
     overrides, _ = split_overrides(_overrides(directory))
     experiment = load_experiment(directory.inside("experiment.yaml"), overrides)
     path = directory.events
-    others = read_events(path, without=STEPS)
-    of_trials = read_events(path, without=UNREAD, shortcut=report_of)
+    others = read_events(path, without=STEPS, frequent=FREQUENT)
+    of_trials = read_events(path, without=UNREAD, frequent=FREQUENT)
     summary = summarise(directory.id, experiment, of_trials, others)
     if why := directory.foreign():
         print(f"testbed: nothing is written: {why}", file=sys.stderr)

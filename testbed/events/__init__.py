@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from testbed.events.origin import NOWHERE, Origin
-from testbed.files import parse_json
+from testbed.files import MAX_DEPTH, parse_json
 
 NAMES = frozenset(
     [
@@ -83,7 +83,20 @@ class Event:
     @classmethod
     def from_json(cls, line: str) -> Event:
         """Return the event in a line that `to_json` wrote; raise ValueError for any other line."""
-        row = parse_json(line)
+        return cls._of_row(parse_json(line), line)
+
+    @classmethod
+    def from_frequent(cls, line: bytes) -> Event:
+        """Return the event in a line as `from_json` does, in a third of the time.
+
+        For kinds whose whole numbers have at most 64 bits: longer ones become floating-point ones.
+        """
+        if line.count(b"[") + line.count(b"{") > MAX_DEPTH:  # it may be nested too deeply
+            return cls.from_json(line.decode())
+        return cls._of_row(orjson.loads(line), line)
+
+    @classmethod
+    def _of_row(cls, row: Any, line: str | bytes) -> Event:
         try:
             seq, t, kind, subject, data = _needed(row)
             trial = row.get("trial")

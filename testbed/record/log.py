@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed.clock import now
 from testbed.concealed import conceals
@@ -20,8 +20,6 @@ from testbed.files import open_file, read_lines
 from testbed.record.event_kinds import is_registered
 from testbed.record.lines import MAX_LOG, repair_torn_line
 from testbed.secret import masked_data
-
-_Short = TypeVar("_Short")
 
 
 class EventLog:
@@ -162,31 +160,26 @@ def _failed(error: OSError) -> LabError:
 
 
 def read_events(
-    path: Path,
-    *,
-    without: Collection[str] = (),
-    shortcut: Callable[[bytes], _Short | None] = lambda _: None,
-) -> Iterator[Event | _Short]:
+    path: Path, *, without: Collection[str] = (), frequent: Collection[str] = ()
+) -> Iterator[Event]:
     """Yield the events of a log; a last line that a crash truncated is left out.
 
-    Raise UsageError for any other line that is no event. Those of the kinds `without` are not even
-    parsed, where a line begins as `EventLog` writes it; nor is one of which `shortcut` returns as
-    much as the caller needs.
+    Raise UsageError for any other line that is no event. Where a line begins as `EventLog` writes
+    it, those of the kinds `without` are not even parsed, and those of the kinds `frequent` by
+    `Event.from_frequent`.
     """
-    skipped = _beginning(without) if without else None
     broken: ValueError | None = None
     try:
         # As bytes: a cut may go through a character, and text has more ends of line than one.
         for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
             if broken is not None:  # it was not the last line
                 raise UsageError(f"{path}:{number - 1}: {broken}") from broken
-            if (short := shortcut(line)) is not None:
-                yield short
-                continue
-            if skipped is not None and skipped.match(line):
+            begun = _BEGINNING.match(line)
+            kind = begun[1].decode() if begun else ""
+            if kind in without:
                 continue
             try:
-                event = Event.from_json(line.decode())
+                event = _event(line, is_frequent=kind in frequent)
             except ValueError as error:
                 broken = error
             else:
@@ -195,10 +188,15 @@ def read_events(
         raise UsageError(f"reading {path} failed: {error.strerror}") from error
 
 
-def _beginning(kinds: Collection[str]) -> re.Pattern[bytes]:
-    """Return what matches the beginning of the lines of some kinds of events.
+_BEGINNING = re.compile(rb'\{"seq": ?[0-9]+, ?"t": ?[^,]+, ?"kind": ?"([a-z.-]+)",')
+"""The beginning of a line up to its kind; logs of earlier versions have spaces there."""
 
-    Logs of earlier versions have spaces there.
-    """
-    words = "|".join(map(re.escape, kinds)).encode()
-    return re.compile(rb'\{"seq": ?[0-9]+, ?"t": ?[^,]+, ?"kind": ?"(?:%b)",' % words)
+
+def _event(line: bytes, *, is_frequent: bool) -> Event:
+    """Return the event in a line; raise ValueError for any other line."""
+    if is_frequent:
+        try:
+            return Event.from_frequent(line)
+        except ValueError:
+            pass  # such as half a surrogate pair, which orjson does not read
+    return Event.from_json(line.decode())

@@ -25,16 +25,15 @@ PER_STEP = 5.2
 ANALYSE = """
 import json, resource, sys, time
 from pathlib import Path
-from testbed.analysis.report_lines import report_of
 from testbed.analysis.steps import KINDS
 from testbed.analysis.summary import summarise
-from testbed.analysis.trial_events import UNREAD
+from testbed.analysis.trial_events import FREQUENT, UNREAD
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
 path, experiment = Path(sys.argv[1]), load_experiment(Path(sys.argv[2]))
 begin = time.process_time()
-others = read_events(path, without=KINDS)
-of_trials = read_events(path, without=UNREAD, shortcut=report_of)
+others = read_events(path, without=KINDS, frequent=FREQUENT)
+of_trials = read_events(path, without=UNREAD, frequent=FREQUENT)
 found = summarise("large", experiment, of_trials, others)
 took = time.process_time() - begin
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
