@@ -179,7 +179,7 @@ def read_events(
             if kind in without:
                 continue
             try:
-                event = _event(line, is_frequent=kind in frequent)
+                event = _event(line, kind if kind in frequent else "")
             except ValueError as error:
                 broken = error
             else:
@@ -192,11 +192,14 @@ _BEGINNING = re.compile(rb'\{"seq": ?[0-9]+, ?"t": ?[^,]+, ?"kind": ?"([a-z.-]+)
 """The beginning of a line up to its kind; logs of earlier versions have spaces there."""
 
 
-def _event(line: bytes, *, is_frequent: bool) -> Event:
-    """Return the event in a line; raise ValueError for any other line."""
-    if is_frequent:
+def _event(line: bytes, frequent: str) -> Event:
+    """Return the event in a line, of a `frequent` kind or not; raise ValueError for other lines."""
+    if frequent:
         try:
-            return Event.from_frequent(line)
+            event = Event.from_frequent(line)
         except ValueError:
             pass  # such as half a surrogate pair, which orjson does not read
+        else:
+            if event.kind == frequent:  # a line may name two
+                return event
     return Event.from_json(line.decode())

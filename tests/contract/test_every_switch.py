@@ -1,7 +1,7 @@
 """Every registered driver of a switch keeps its contract; the suite is the public one.
 
 Every day it runs every behaviour on every wire, and every fault on the first wire of a third of
-the drivers that can have it; the soak has every driver, wire and fault.
+the drivers that can have it; the soak runs the others.
 """
 
 import random

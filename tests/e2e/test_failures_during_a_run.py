@@ -23,7 +23,6 @@ pytestmark = pytest.mark.timeout(300)
 
 HOSTS = [f"h{number}" for number in range(6)]
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]
-ONE += ["-S", "jobs.main.pace=20 ms"]  # so that the processors are not busy with steps
 Happening = Callable[[dict[str, Any]], bool]
 
 

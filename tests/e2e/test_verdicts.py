@@ -16,7 +16,6 @@ from tests.e2e.commandline import SMALL_RING, CommandLine
 from tests.e2e.running_twin import RunningTwin
 
 ONE = ["--repeat", "1", *SMALL_RING, "-S", "variants={only-one: {}}", "-S", "checks={}"]
-ONE += ["-S", "jobs.main.pace=20 ms"]  # so that the processors are not busy with steps
 
 
 def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rack: str) -> None:

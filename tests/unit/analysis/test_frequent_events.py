@@ -4,7 +4,7 @@ import json
 from itertools import islice
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.analysis.trial_events import FREQUENT
@@ -16,7 +16,7 @@ from tests.bench.large_log import LargeLog
 EVENTS = [event for event in islice(LargeLog(1, 30).events(), 100) if event.kind in FREQUENT]
 LINES = [event.to_json() for event in EVENTS]
 
-numbers = st.floats(0.0, 1e300) | st.integers(-(1 << 63), 1 << 64 - 1) | st.floats(-1e9, 0.0)
+numbers = st.floats(0.0, 1e300) | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats(-1e9, 0.0)
 values = numbers | st.none() | st.booleans() | st.text() | st.lists(numbers, max_size=3)
 
 
@@ -61,9 +61,7 @@ def test_a_damaged_line_that_is_read_is_still_an_event(line, data):
     place = data.draw(st.integers(0, len(line) - 1))
     put = data.draw(st.sampled_from(["", "0", "-", ".", "e", '"', "\\", ",", " ", "{", "\n", "é"]))
     kept = place + data.draw(st.integers(0, 2))
-    damaged = line[:place] + put + line[kept:]
-    assume("e" not in put)  # an exponent of hundreds is an error here, and infinite there
-    assert_alike(damaged)
+    assert_alike(line[:place] + put + line[kept:])
 
 
 def test_a_frequent_event_nested_too_deeply_is_no_event():
@@ -84,3 +82,11 @@ def test_a_log_is_read_alike_with_frequent_events(tmp_path):
     assert [*read_events(path, frequent=FREQUENT)] == whole
     assert [*read_events(path, without=FREQUENT)] == [e for e in whole if e.kind not in FREQUENT]
     assert whole[-1].data["digest"] == "\udc80"
+
+
+def test_whole_numbers_of_an_event_that_only_seems_frequent_stay_exact(tmp_path):
+    path = tmp_path / "events.jsonl"
+    row = '{"seq":0,"t":0.0,"kind":"step","kind":"run.begin","subject":"","data":{"seed":%d}}\n'
+    path.write_text(row % ((1 << 65) + 1))
+    (event,) = read_events(path, frequent=FREQUENT)
+    assert (event.kind, event.data["seed"]) == ("run.begin", (1 << 65) + 1)

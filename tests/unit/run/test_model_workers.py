@@ -60,7 +60,7 @@ def test_an_error_of_the_check_for_signals_ends_the_wait_for_results():
         raise Ended
 
     with pytest.raises(Ended), workers_at("1") as compute:
-        next(compute(fleet_tasks(4, racks=200), ended))
+        next(compute(fleet_tasks(4, racks=400), ended))
 
 
 def test_the_workers_of_a_dask_scheduler_elsewhere_compute_a_model():
