@@ -31,8 +31,8 @@ def page(behaviours):
             "a test keeps it current.",
             "Each cell is a test of `testbed/contract/suite.py`: "
             "the driver against its far end, over real bytes.",
-            "`make test` runs every behaviour on every wire and every fault on the first wire; "
-            "`make soak` runs every fault on every wire.",
+            "`make test` runs every behaviour on every wire, and every fault on the first wire of "
+            "a third of the drivers that can have it; `make soak` runs the other faults and wires.",
             "",
             "## Behaviours",
             "",
