@@ -69,18 +69,14 @@ def said() -> list[tuple[str, str]]:
     return [(file, typed(*it) if isinstance(it, list) else it) for file, it in named()]
 
 
-def verbs() -> Any:
-    return command_line()
-
-
 def verb(name: str) -> Any:
     """Return a verb, or None."""
-    return verbs().get_command(None, name)
+    return command_line().get_command(None, name)
 
 
 def top_context() -> typer.Context:
     """Return a context as the command line makes it: a command keeps what its first one said."""
-    return typer.Context(verbs(), info_name="testbed", **verbs().context_settings)
+    return typer.Context(command_line(), info_name="testbed", **command_line().context_settings)
 
 
 def parse(command: str) -> typer.Context:
@@ -120,7 +116,7 @@ def check_hint(file, command):
 
 
 def examples() -> list[str]:
-    top = verbs()
+    top = command_line()
     parent = top_context()
     found = [verb(name) for name in top.list_commands(parent)]
     for group in (verb("twin"), verb("queue")):
