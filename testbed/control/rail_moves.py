@@ -39,6 +39,18 @@ class MoveRail(OwnCommand):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordHeld(OwnCommand):
+    """Record that a stage, for which all its ranks have left, is held back for some `seconds`.
+
+    A change for it that a timer decides on names this record as its cause.
+    """
+
+    rail: str
+    stage: Stage
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class RecordAnswer(OwnCommand):
     """Record that the ranks of a stage are told that its circuits are lit.
 

@@ -25,7 +25,7 @@ from testbed.control.controller import (
     View,
 )
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.fabric.circuits import Matching
 from testbed.fabric.links import Link
 from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
@@ -207,7 +207,10 @@ class Rails:
         if rail is None:
             return state, ()
         outcome = state.rules[rail].leave(state.rails[rail], now, rank, following)
-        return self._done(state, now, rail, outcome)
+        state, commands = self._done(state, now, rail, outcome)
+        if following is None or (due := outcome[0].due.get(following)) is None:
+            return state, commands
+        return state, (*commands, RecordHeld(rail, following, due - now))
 
     def _reached(self, state: State, now: float, rank: int, stage: Stage) -> Step:
         rail = state.groups.get(stage.group)

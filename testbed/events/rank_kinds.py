@@ -222,6 +222,12 @@ RANK_KINDS = {
         stage=_STAGE,
         following=items("the same of the next one, where it is known", optional=True),
     ),
+    "stage.held": event_kind(
+        "the circuits of a stage are not requested yet, although all its ranks left for it",
+        rail=text("the rail"),
+        stage=_STAGE,
+        seconds=number("s", "until they are, unless its ranks reach it before"),
+    ),
     "stage.lit": event_kind(
         "the circuits of a stage are lit, and its ranks are told",
         rail=text("the rail"),

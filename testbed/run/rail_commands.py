@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from threading import Event
+from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.errors import LabError, UnsafeError
+from testbed.events.origin import Origin, attributed, current_origin
+from testbed.rails.stage import Stage
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
 from testbed.run.circuits import make_identified
@@ -35,29 +38,40 @@ class RailCommands:
         self._bench, self._inbox, self._log, self._job = bench, inbox, log, job
         self._latest: dict[str, Event] = {}
         """Of each rail, what is set when its latest change has removed what must go."""
+        self._held: dict[tuple[str, str], int] = {}
+        """By rail and group, the number of the event that says its last stage was held back."""
 
     @property
     def handlers(self) -> Handlers:
-        """Return what carries out the command."""
-        return {MoveRail: self._move, RecordAnswer: self._record}
+        """Return what carries out the commands."""
+        return {MoveRail: self._move, RecordHeld: self._hold, RecordAnswer: self._record}
 
     def owner(self, rail: str, group: str) -> str:
         """Return who owns the circuits of a group on a rail."""
         return f"{self._job}.{rail}.{group}"
 
+    def _hold(self, command: RecordHeld, sender: ActiveController) -> None:
+        rail, stage, seconds = command.rail, command.stage, command.seconds
+        event = self._log.append(
+            "stage.held", stage.group, rail=rail, stage=_row(stage), seconds=seconds
+        )
+        self._held[rail, stage.group] = event.seq
+
     def _record(self, command: RecordAnswer, sender: ActiveController) -> None:
         stage, about = command.stage, {"changed": command.changed, "seconds": command.seconds}
-        which = [stage.group, stage.number, stage.ranks, stage.place]
-        self._log.append("stage.lit", stage.group, rail=command.rail, stage=which, **about)
+        self._log.append("stage.lit", stage.group, rail=command.rail, stage=_row(stage), **about)
 
     def _move(self, command: MoveRail, sender: ActiveController) -> None:
         before, cleared = self._latest.get(command.rail), Event()
         self._latest[command.rail] = cleared
-        number = command.move.number
-        sender.in_worker(
-            lambda: self._moved(command, sender, before, cleared),
-            partial(RailRefused, command.rail, number),
-        )
+        number, cause = command.move.number, current_origin().cause
+        if cause is None:  # a timer's: what was held back is due
+            cause = self._held.get((command.rail, command.move.stage.group))
+        with attributed(Origin(cause=cause)):
+            sender.in_worker(
+                lambda: self._moved(command, sender, before, cleared),
+                partial(RailRefused, command.rail, number),
+            )
 
     def _moved(
         self, command: MoveRail, sender: ActiveController, before: Event | None, cleared: Event
@@ -100,6 +114,10 @@ class RailCommands:
             remove = frozenset()
         fabric.change(owner, remove, move.add - owned.of(owner), deadline, by)
         cleared.set()
+
+
+def _row(stage: Stage) -> list[Any]:
+    return [stage.group, stage.number, stage.ranks, stage.place]
 
 
 def _check_goes_on(sender: ActiveController) -> None:

@@ -16,7 +16,7 @@ from testbed.control.controller import (
     View,
 )
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer
+from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.control.rails import Rails
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.rails.rail import Answer
@@ -40,6 +40,10 @@ GROUPS = {
 def said(job, what, *about):
     """Return the observation of what a rank of a job says."""
     return JobObserved(job, what(*about))
+
+
+TAKES, WINDOW = 0.1, 10.0
+"""Seconds of a change of circuits, and from when ranks leave for a stage until they reach it."""
 
 
 def rails_of(mode="on-demand"):
@@ -234,6 +238,37 @@ def test_ranks_on_other_hosts_begin_anew_and_old_circuits_make_room():
     state, (again,) = reach(controller, state, "dp0")
     assert again.move.number == 1
     assert {c.hosts for c in again.move.add} == {frozenset({"h0", "h9"})}
+
+
+def test_a_stage_that_is_held_back_is_recorded_as_its_last_rank_leaves_for_it():
+    controller, state = two_rails("learned")
+    now, held = 0.0, []
+    for iteration in range(8):  # three on demand, three early, then as was quicker
+        for place, name in enumerate(("dp0", "pp0")):
+            stage = Stage(name, iteration, tuple(GROUPS[name]), place)
+            for rank in (*stage.ranks, 4 if name == "dp0" else 2):
+                following = stage if rank in stage.ranks else None
+                left = said("main", protocol.StageLeft, rank, following)
+                state, commands = controller.step(state, now, left)
+                held += [(rank, one) for one in commands if isinstance(one, RecordHeld)]
+                state = moved_all(controller, state, now + TAKES)
+            now += WINDOW
+            for rank in stage.ranks:
+                reached = said("main", protocol.StageReached, rank, stage)
+                state, _ = controller.step(state, now, reached)
+            now += TAKES * bool(state.moves)  # whoever asked early has not to wait for it
+            state = moved_all(controller, state, now)
+    assert held
+    for rank, record in held:
+        assert record.rail == "rail0" and rank == record.stage.ranks[-1]
+        assert record.seconds == pytest.approx(WINDOW - 1.1 * TAKES)
+
+
+def moved_all(controller, state, now):
+    """Have all changes that are under way end; return the state."""
+    for rail, number in tuple(state.moves):
+        state, _ = controller.step(state, now, RailMoved(rail, number))
+    return state
 
 
 def test_a_group_of_ranks_that_the_job_lacks_is_refused():

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from testbed.control import protocol
-from testbed.control.controller import JobObserved, JobView, TimerExpired, View
+from testbed.control.controller import JobObserved, JobView, Scope, TimerExpired, View
 from testbed.control.descriptors import RailsOptions
+from testbed.control.rail_moves import MoveRail, RecordHeld
 from testbed.control.rails import Rails
+from testbed.events.origin import Origin, attributed
 from testbed.fabric.fibre_plant import rank_ports
+from testbed.rails.rail import Move
 from testbed.rails.stage import Stage, circuits_of
 from testbed.run.controllers import ControllerExecutor
 from testbed.run.rail_commands import RailCommands
@@ -195,3 +198,47 @@ def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work, tells_of_m
     under_way = frozenset() if tells_of_motion else rails.circuits("pp0")
     assert [kind for kind, _ in rails.lab.acts] == ["isolate" if tells_of_motion else "connect"]
     assert rails.lit == under_way
+
+
+class HoldsBack:
+    """A controller that holds a stage back once, and asks for its circuits as a timer ends."""
+
+    def __init__(self, move):
+        self.scopes = (Scope("circuits", "main"),)
+        self._move = move
+
+    def begin(self, view):
+        return None
+
+    def wake_at(self, due):
+        return due
+
+    def step(self, due, at, observation):
+        if isinstance(observation, TimerExpired):
+            return None, (MoveRail("rail0", self._move),)
+        if due is None and isinstance(observation, JobObserved):
+            return at + 0.02, (RecordHeld("rail0", self._move.stage, 0.02),)
+        return due, ()
+
+
+def test_a_change_that_a_timer_decides_on_names_the_record_of_the_stage_held_back(lab, inbox):
+    bench, log = lab.bench((), ())
+    lease = lab.make_ready(bench)
+    bench.fabric.set_circuits("main", frozenset(), soon())
+    lab.log_events.clear()
+    stage, ports = Stage("dp0", 0, GROUPS["dp0"]), rank_ports(RANKS, bench.lab.ports())
+    circuits = circuits_of(stage, GROUPS["dp0"], ports)
+    holds = {"rails": HoldsBack(Move(0, stage, frozenset(), circuits))}
+    commands = RailCommands(bench, inbox, log, "main").handlers
+    executor = ControllerExecutor(holds, View(0.0, {}), inbox, log, commands, {})
+    inbox.handler = executor.handle
+    with attributed(Origin("main", cause=7)):  # that of the last rank that left
+        executor.observe(JobObserved("main", protocol.StageLeft(1, stage)))
+    assert inbox.wait(lambda: len(lab.log_events) > 1, soon())
+    executor.end()
+    held, change = lab.log_events[:2]
+    assert (held.kind, held.subject, held.origin.cause) == ("stage.held", "dp0", 7)
+    assert held.data["stage"][:2] == ["dp0", 0] and held.data["seconds"] == 0.02
+    assert (change.kind, change.origin.cause) == ("fabric.change", held.seq)
+    lease.release()
+    lab.put_back(bench)
