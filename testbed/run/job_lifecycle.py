@@ -173,7 +173,7 @@ class JobLifecycle:
 
     def _probed(self, job: RunningJob) -> ProbedLinks:
         """Return the links of a job that its ranks have probed, and tell them what follows."""
-        job.await_probes(Deadline.after(_JOIN_LIMIT))
+        job.await_probes(_JOIN_LIMIT)
         # Links inside a host are faster: what the fabric carries decides how long a ring takes.
         links = ProbedLinks.of([job.probes[rank] for rank in job.members.at_borders()])
         job.collective = collective_of(job.job, job.state_bytes, links.cost)

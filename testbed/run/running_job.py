@@ -81,6 +81,8 @@ class RunningJob:
     """Why the job cannot go on, when it cannot."""
     probes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By rank, what it has measured of its links."""
+    reached: int = 0
+    """How often ranks on rails have reached a stage."""
     changes: dict[str, list[float]] = field(default_factory=dict)
     """The seconds of each change of circuits that a host timed between iterations."""
     programs: Programs | None = None
@@ -188,18 +190,21 @@ class RunningJob:
         if self.job.last_step is not None:  # long before that step comes
             self.tell_all({"do": "finish", "after_step": self.job.last_step})
 
-    def await_probes(self, deadline: Deadline) -> None:
+    def await_probes(self, limit: float) -> None:
         """Wait until every rank has probed its links; raise LabError when one cannot.
 
-        A rank goes on to its first step as soon as it has probed. If that step fails, the job has
-        started and failed: `failure` is set, and a trial finds it there.
+        On rails, whose links come up stage by stage, wait on while ranks reach one in `limit`
+        seconds. `failure` is set if a rank went on to its first step and failed meanwhile.
         """
 
         def are_there() -> bool:
             return len(self.probes) == len(self.places)
 
-        self.inbox.wait(lambda: are_there() or bool(self.failure), deadline)
-        if not self.inbox.wait(are_there, deadline.within(_LATE_PROBE)):
+        reached = -1
+        while self.reached > reached and not (are_there() or self.failure):
+            reached = self.reached
+            self.inbox.wait(lambda: are_there() or bool(self.failure), Deadline.after(limit))
+        if not self.inbox.wait(are_there, Deadline.after(_LATE_PROBE if self.failure else 0.0)):
             raise LabError(f"the job did not start: {self.failure or 'its links were not probed'}")
 
     def leave(self, ranks: frozenset[int], generation: int) -> None:
@@ -250,6 +255,8 @@ class RunningJob:
                 process.state_bytes = said["state_bytes"]
             case "probe" if rank is not None:
                 self.probes[rank] = said
+            case "stage-reached":
+                self.reached += 1
             case "left":
                 process.committed = said["committed"]
             case "step" | "sample" | "reach":

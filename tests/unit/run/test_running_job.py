@@ -1,5 +1,8 @@
 """What the orchestrator knows of a running job, from what its ranks say."""
 
+import threading
+import time
+
 import pytest
 
 from testbed.clock import Deadline, now
@@ -79,7 +82,7 @@ def test_a_failed_rank_fails_the_job_and_is_named(seated, word):
 def test_a_rank_that_fails_in_its_first_step_does_not_fail_the_start_of_the_job(seated):
     probes = [says(host, event="probe", short_bytes=64) for host in seated.hosts]
     tell(seated, *probes[:-1], says("h1", event="corrupt", why="the sum is wrong"), probes[-1])
-    seated.await_probes(Deadline.after(10))
+    seated.await_probes(10.0)
     assert len(seated.probes) == len(seated.hosts)
     assert seated.failure == "rank 1 on h1 corrupt: the sum is wrong"
 
@@ -94,7 +97,24 @@ def test_a_rank_that_fails_in_its_first_step_does_not_fail_the_start_of_the_job(
 def test_a_job_without_the_probes_of_all_ranks_did_not_start(seated, reports, reason):
     tell(seated, *reports)
     with pytest.raises(LabError, match=f"the job did not start: {reason}"):
-        seated.await_probes(Deadline.after(0.1))
+        seated.await_probes(0.1)
+
+
+def test_the_probes_of_a_job_on_rails_are_awaited_while_its_ranks_reach_stages(seated):
+    stage = says("h0", event="stage-reached", generation=1, stage=["dp0", 0, [0, 1], -1])
+    probes = [says(host, event="probe", short_bytes=64) for host in seated.hosts]
+
+    def report():
+        for _ in range(24):
+            time.sleep(0.05)
+            tell(seated, stage)
+        tell(seated, *probes)
+
+    ranks = threading.Thread(target=report)
+    ranks.start()
+    seated.await_probes(0.5)  # less than half of what it takes
+    ranks.join()
+    assert len(seated.probes) == len(seated.hosts)
 
 
 def test_the_progress_of_a_job_is_that_of_its_slowest_rank(seated):
