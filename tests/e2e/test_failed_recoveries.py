@@ -31,7 +31,7 @@ def test_a_recovery_fails_with_a_reason_when_the_only_spare_is_dead(
     # Nobody can say what still runs on a host that does not answer and was not switched off by us.
     assert done.code == 6 and "h3" in str(_one(run.events(), "run.end")["data"]["left"])
     assert testbed("twin", "power", rack, "h3", "on").code == 0
-    recovered = testbed("recover", "--results", str(testbed.results))
+    recovered = testbed("recover", "--results", str(testbed.results), "--twin", rack)
     assert recovered.code == 0, recovered.err
     assert circuits(testbed, rack) == []
 

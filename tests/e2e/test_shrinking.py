@@ -109,5 +109,5 @@ def test_one_host_after_the_other_is_left_out_until_two_are_left(
     run.finish()
     steps = [event["data"] for event in run.events() if event["kind"] == "step"]
     assert all(step["verified"] for step in steps)
-    recovered = testbed("recover", "--results", str(testbed.results))
+    recovered = testbed("recover", "--results", str(testbed.results), "--twin", rack)
     assert recovered.code == 0, recovered.err
