@@ -256,12 +256,13 @@ def restarts(rig: Rig, switch: OpticalSwitch, name: str) -> None:
 
 def vanishes(rig: Rig, switch: OpticalSwitch, name: str) -> None:
     """The circuit is there at first; a second look finds it gone."""
-    states = States(switch.capabilities)
+    states, began = States(switch.capabilities), now()
     reach(switch, states.one)
-    rig.far_end.fault(name, delay=0.1)
+    delay = max(0.1, 10 * (now() - began))  # the next change is read back by then
+    rig.far_end.fault(name, delay=delay)
     assert reach(switch, states.other).state == states.other
     rig.wait_for_light(states.other)
-    rig.wait(0.1)
+    rig.wait(delay)
     rig.far_end.clear()
     assert switch.state(soon()) != states.other
     _is_consistent(rig, switch)
