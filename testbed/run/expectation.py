@@ -117,7 +117,7 @@ class Predictor:
         """
         late: dict[int, float] = {}
         if fault is not None:
-            seconds = getattr(made_fault(self.arm.experiment), "late", None)
+            seconds = getattr(made_fault(self.arm.experiment, fault.entry), "late", None)
             if seconds is None:
                 return {}
             late[fault.rank] = seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,13 +93,13 @@ class Trial:
         self.controllers.begin()
         self._begin_far_end_faults(first, deadline)
         if not self.plan.faults:
-            self._note_prediction(())
+            self._note_prediction((), self.jobs)
             self._await_ends(deadline)
-            self._revise_prediction()
         else:
             self._run_with_faults(self.plan.faults, deadline)
         self._note_failures()
         self.others.wait_for_ends(deadline, self._limit)
+        self._revise_prediction()
         self.others.measure(deadline)
         for name, one in self.struck.items():
             if one.job.programs:  # what they have measured, however they ended
@@ -144,7 +144,7 @@ class Trial:
         self._baseline(plans[0], deadline)
         if self.failure:
             return
-        self._note_prediction(plans)
+        self._note_prediction(plans, [name for name in self.jobs if name not in _later(plans)])
         self._inject_all(plans, deadline)
         self._faults.end_holds(deadline)
         for one in self.struck.values():
@@ -169,6 +169,8 @@ class Trial:
             elif plan is not plans[0]:
                 self._faults.end_holds(deadline)
                 self._baseline(plan, deadline)
+                if plan is _later(plans).get(plan.job):
+                    self._note_prediction(plans, [plan.job])
             if not struck.failure and plan.after is None:
                 self._inbox.pause(deadline.within(plan.phase * (struck.step_time or 0.0)))
             if not struck.failure:
@@ -180,9 +182,10 @@ class Trial:
         for one in self.struck.values():
             one.wait_for_end(deadline)
 
-    def _note_prediction(self, plans: Sequence[FaultPlan]) -> None:
+    def _note_prediction(self, plans: Sequence[FaultPlan], names: Iterable[str]) -> None:
         """Write what the model expects; of several faults of one job it expects nothing."""
-        for name, job in self.jobs.items():
+        for name in names:
+            job = self.jobs[name]
             mine = [plan for plan in plans if plan.job == name]
             if len(mine) > 1:
                 continue
@@ -193,14 +196,20 @@ class Trial:
                     self._log.append("prediction", self.plan.arm, **terms)
 
     def _revise_prediction(self) -> None:
-        """Predict again from the changes of circuits that were timed between iterations."""
-        timed = {name: job.changes.values() for name, job in self.jobs.items() if job.changes}
-        if timed:
-            self.predictors = {
-                name: replace(one, links=one.links.with_changes(timed.get(name, ())))
-                for name, one in self.predictors.items()
-            }
-            self._note_prediction(())
+        """Predict again from changes of circuits that were timed meanwhile.
+
+        Not of a job that was struck, whose prediction stands since before its fault.
+        """
+        struck = {plan.job for plan in self.plan.faults}
+        timed = {
+            name: job.changes.values()
+            for name, job in self.jobs.items()
+            if job.changes and name not in struck
+        }
+        of = self.predictors
+        revised = {n: replace(of[n], links=of[n].links.with_changes(timed[n])) for n in timed}
+        self.predictors = {**of, **revised}
+        self._note_prediction((), timed)
 
     def _begin_far_end_faults(self, first: StruckJob, deadline: Deadline) -> None:
         """Let switches misbehave, each from its step on."""
@@ -258,6 +267,19 @@ class Trial:
             self.pause = max(self.pause, self.context.pauses.longest())
             if not self.pause:
                 raise
+
+
+def _later(plans: Sequence[FaultPlan]) -> dict[str, FaultPlan]:
+    """Return by job its first fault, where it waits for a step after another job was struck.
+
+    Until then the pace of the job is not known, and so nothing is predicted of it.
+    """
+    firsts: dict[str, FaultPlan] = {}
+    for plan in plans:
+        firsts.setdefault(plan.job, plan)
+    return {
+        job: plan for job, plan in firsts.items() if plan.after is None and plan is not plans[0]
+    }
 
 
 def _nothing() -> None:

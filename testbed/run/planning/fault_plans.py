@@ -90,11 +90,13 @@ def _check_follows(experiment: Experiment, entry: int) -> None:
         message = f"{fault.kind} is due in step {fault.at.step}, and the fault before it in "
         hint = "write a later step, or `after` and a time, as {after: 50 ms}"
         raise FileError(where("at", "step"), f"{message}step {reached}", hint=hint)
-    for index, one in enumerate((*before, fault)):
-        if not breaks(one.kind):
+    for index, one in enumerate(before):
+        slow = next((i for i, f in ((index, one), (entry, fault)) if not breaks(f.kind)), None)
+        if one.job == fault.job and slow is not None:
             raise FileError(
-                experiment.source.where("faults", index, "kind"),
-                f"{one.kind} only slows a rank down, and the trial has another fault",
+                experiment.source.where("faults", slow, "kind"),
+                f"{experiment.faults[slow].kind} only slows a rank down, and the trial has another "
+                f"fault of job {fault.job}",
                 hint="give it a variant of its own",
             )
 

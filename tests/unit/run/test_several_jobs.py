@@ -113,7 +113,31 @@ def test_each_struck_job_has_a_recovery_of_its_own_to_check(read):
     make_plan(read(*SPARE_OF_RIGHT, check), rack(), seed=7)
 
 
+LATE = "{kind: straggler, job: right, target: rank 1, at: {step: 1}, delay: 1 s}"
+
+
+def test_a_rank_of_one_job_may_be_late_while_a_host_of_another_dies(read):
+    slowed = ("faults: [{kind: power", f"faults: [{LATE}, {{kind: power")
+    # A policy would stand for a controller of both jobs; the late rank of this one is not replaced.
+    of_left = ("policy: {kind: splice}", "controllers: [{kind: splice, job: left}]")
+    plan = make_plan(read(slowed, of_left), rack(), seed=7)
+    (trial,) = (trial for trial in plan.trials if trial.faults)
+    late, cut = trial.faults
+    assert (late.job, late.kind, late.entry) == ("right", "straggler", 0)
+    assert (cut.job, cut.kind, cut.entry) == ("left", "power-cut", 1)
+    assert [one.job for one in trial.recoveries] == ["left"]
+    beside = ("control.right.steps: {equals: 20}", "struck.right.mean_step_time: {max: '< 1 s'}")
+    make_plan(read(slowed, of_left, beside), rack(), seed=7)
+
+
 REFUSED = {
+    "a late rank of a job with another fault": (
+        [
+            ("faults: [{kind: power", f"faults: [{LATE.replace('right', 'left')}, {{kind: power"),
+            ('struck.left.recovery_time: {every: "< 1 s"}', "struck.left.steps: {equals: 30}"),
+        ],
+        "7:17: straggler only slows a rank down, and the trial has another fault of job left",
+    ),
     "a host of two jobs": (
         [("steps: 30", "steps: 30, hosts: [h0, h1, h3]")],
         "6:53: h1 is a host of job left already",
