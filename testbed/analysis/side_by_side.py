@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.steps import Span
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.analysis.trial_events import TrialEvents
 
@@ -23,13 +24,22 @@ def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[Tr
     first = max([began, *(at["t0"].early for at in struck)])
     last = max((at["t11"].late if "t11" in at else math.inf for at in struck), default=math.inf)
     for job in jobs:
-        found = _mean(job.step_ends, first, last) if job.marks is None else None
+        found = mean_step_time(job.step_spans, first, last) if job.marks is None else None
         more = {} if found is None else {"mean_step_time": found}
         yield replace(job, values={**job.values, **more})
 
 
-def _mean(ends: Mapping[float, int], first: float, last: float) -> float | None:
-    """Return the mean time of the steps that were under way in an interval; None for no step."""
-    under_way = [(a, b) for a, b in pairwise(sorted(ends)) if b > first and a < last]
-    count = sum(ends[b] for _, b in under_way)
-    return sum(b - a for a, b in under_way) / count if count else None
+def mean_step_time(spans: Mapping[str, Sequence[Span]], first: float, last: float) -> float | None:
+    """Return the mean time of the steps that were under way in an interval; None for no step.
+
+    Of steps of several kinds, as of timed collectives in turn, it is the mean of the kinds' means:
+    so it does not depend on how many of each were under way. None where one kind was not.
+    """
+    means = []
+    for of_kind in spans.values():
+        under_way = [span for span in of_kind if span.end > first and span.begin < last]
+        if not under_way:
+            return None
+        seconds = sum(span.end - span.begin for span in under_way)
+        means.append(seconds / sum(span.steps for span in under_way))
+    return statistics.fmean(means) if means else None

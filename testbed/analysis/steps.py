@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from testbed.analysis.clocks import Instant
 from testbed.events import Event
@@ -39,6 +40,15 @@ class Step:
     """The number of the choice that the AllReduce followed, 0 for none."""
     work: str = ""
     """The algorithm or dimension, and the size, of a timed collective; training is all alike."""
+
+
+class Span(NamedTuple):
+    """The time from the end of one step to that of a later one, in the log's seconds."""
+
+    begin: float
+    end: float
+    steps: int
+    """How many it has, where not all are in the record."""
 
 
 def generation_and_step(report: Event) -> tuple[int, int]:
@@ -76,6 +86,23 @@ def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
     for one, other in pairwise(steps):
         by_kind.setdefault(kind_of_interval(one, other), []).append(interval(one, other))
     return {kind: statistics.median(found) for kind, found in by_kind.items()}
+
+
+def spans(steps: Sequence[Step]) -> dict[str, list[Span]]:
+    """Return the spans between the ends of consecutive steps, by kind of the interval."""
+    found: dict[str, list[Span]] = {}
+    for one, other in pairwise(sorted(steps, key=lambda step: step.end.middle)):
+        span = Span(one.end.middle, other.end.middle, steps_to(one, other))
+        found.setdefault(kind_of_interval(one, other), []).append(span)
+    return found
+
+
+def ends(steps: Sequence[Step]) -> dict[float, int]:
+    """Return when steps ended, in order; of each, how many it is since the one before it."""
+    ordered = sorted(steps, key=lambda step: step.end.middle)
+    found = {step.end.middle: 1 for step in ordered[:1]}
+    found.update((b.end.middle, steps_to(a, b)) for a, b in pairwise(ordered))
+    return found
 
 
 def collective_share(steps: Sequence[Step], fault: Instant | None) -> dict[str, float]:

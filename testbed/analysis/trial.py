@@ -20,12 +20,14 @@ from testbed.analysis.metric_definitions import PREDICTED, MetricDefinition, in_
 from testbed.analysis.rail_times import profile_of, rail_values
 from testbed.analysis.reach import reach_values
 from testbed.analysis.steps import (
+    Span,
     Step,
     collective_share,
     end_digest,
+    ends,
     kind_of_interval,
+    spans,
     step_time,
-    steps_to,
     usual_intervals,
 )
 from testbed.analysis.time_slots import time_slot_values
@@ -85,6 +87,8 @@ class TrialResult:
     step_ends: Mapping[float, int] = field(default_factory=dict)
     """When the steps ended that figures show, in order, in the log's seconds; of each, how many it
     is since the one before it, where not all are in the record."""
+    step_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    """The spans between its steps by kind, where it is of one of several jobs."""
     rail_profile: RailProfile | None = None
     """What its ranks computed and communicated, where circuits of rails were changed."""
 
@@ -160,20 +164,14 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         retries=sum(event.kind == "retry" for event in events),
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
-        step_ends=_ends([step for step in steps if marks or not step.work]),
+        step_ends=ends([step for step in steps if marks or not step.work]),
+        step_spans=spans(steps) if job else {},
         rail_profile=_rail_profile(number, trial, clocks) if "change_time" in values else None,
     )
 
 
 def _rail_profile(number: int, trial: TrialEvents, clocks: Clocks) -> RailProfile | None:
     return profile_of(number, (*trial.samples, *trial.others), clocks)
-
-
-def _ends(steps: Sequence[Step]) -> dict[float, int]:
-    ordered = sorted(steps, key=lambda step: step.end.middle)
-    found = {step.end.middle: 1 for step in ordered[:1]}
-    found.update((b.end.middle, steps_to(a, b)) for a, b in pairwise(ordered))
-    return found
 
 
 def _end(events: Sequence[Event], job: str) -> Event | None:

@@ -191,9 +191,11 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
         remedy = f"write `spares: 1` in job {fault.job}"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_job(experiment, arm, job)
-    if len(spec.jobs) > 1 and "step_time" in known:
-        beside = _BESIDE_OTHERS[:1] if has_fault else _BESIDE_OTHERS
-        known |= {name: METRICS[name] for name in beside}
+    if len(spec.jobs) > 1:
+        if "step_time" in known:
+            known["collective_share"] = METRICS["collective_share"]
+        if "steps" in known and not has_fault:
+            known["mean_step_time"] = METRICS["mean_step_time"]
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
     if predicted is not None and not has_fault:
         predicted |= _of_replays(spec, job)

@@ -1,0 +1,38 @@
+"""What the jobs beside a struck one felt: the mean time of the steps that were under way."""
+
+import pytest
+
+from testbed.analysis.clocks import Instant
+from testbed.analysis.side_by_side import mean_step_time
+from testbed.analysis.steps import Step, spans
+
+
+def step(end, number, work=""):
+    """Return a step of 0.1 s that ended at a time; `work` says of which collective it was."""
+    at = Instant(end - 0.1, end - 0.1), Instant(end, end)
+    return Step(1, number, *at, True, None, 0.05, 0.0, 1_000_000, work=work)
+
+
+def steps(*ends, works=("",)):
+    return spans([step(end, n, works[n % len(works)]) for n, end in enumerate(ends)])
+
+
+def test_one_long_step_counts_where_it_was_under_way():
+    found = steps(1.0, 1.1, 1.2, 2.2, 2.3, 2.4)
+    assert mean_step_time(found, 1.25, 2.25) == pytest.approx((1.0 + 0.1) / 2)
+    assert mean_step_time(found, 2.31, 9.0) == pytest.approx(0.1)
+    assert mean_step_time(found, 5.0, 9.0) is None
+    assert mean_step_time({}, 0.0, 9.0) is None
+
+
+def test_of_collectives_in_turn_it_is_the_mean_of_both_however_many_of_each_were_under_way():
+    """Rings take 0.4 s here, the others 0.2 s: whichever begins and ends the interval."""
+    ends = [1.0, 1.2, 1.6, 1.8, 2.2, 2.4, 2.8, 3.0]
+    found = steps(*ends, works=("ring", "stragglar"))
+    for first, last in ((0.0, 9.0), (1.05, 1.7), (1.3, 2.3), (1.7, 2.3)):
+        assert mean_step_time(found, first, last) == pytest.approx(0.3)
+
+
+def test_where_one_of_the_collectives_was_not_under_way_there_is_no_mean():
+    found = steps(1.0, 1.1, 1.2, 1.6, 2.0, works=("small", "small", "small", "large", "large"))
+    assert mean_step_time(found, 1.7, 9.0) is None
