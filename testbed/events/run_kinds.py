@@ -77,6 +77,7 @@ RUN_KINDS = {
     "lease.taken": event_kind(
         "all that the run needs is leased to it: its ports, hosts and outlets",
         resources=items("what is leased"),
+        policy=text("that of the queue in which it waited for its turn", optional=True),
     ),
     "lease.regained": event_kind(
         "what the run lost of its leases is its own again; others may have used it since"

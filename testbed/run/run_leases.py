@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from testbed.bench.bench import Bench
 from testbed.bench.lease_resources import needs
@@ -78,7 +78,8 @@ class RunLeases:
         lease = self._in_turn(wanted, self.turn) if self.turn else self._when_free(wanted)
         lease.when_lost(self.inbox.stop)
         bench.guard.hold(lease)
-        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+        admitted: dict[str, Any] = {"policy": self.turn.request.policy} if self.turn else {}
+        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))), **admitted)
 
     def _when_free(self, wanted: frozenset[Resource]) -> Lease:
         def take() -> Lease:
