@@ -16,31 +16,37 @@ from testbed.rails.requests import Mode
 from testbed.rails.workload import workload_of
 from testbed.schema import Arm
 
+Measured = tuple[Arm, str]
+"""An arm, and one of its jobs."""
+
 
 def with_replays(
-    arms: Sequence[Arm], trials: Sequence[TrialResult], settings: Mapping[str, Settings]
+    measured: Mapping[str, Measured],
+    trials: Sequence[TrialResult],
+    settings: Mapping[str, Settings],
 ) -> list[TrialResult]:
     """Return the trials, with `control_time` and a predicted `iteration_time` for those on rails.
 
-    `control_time` is what a change took beyond the switch and the link. The prediction is a replay
-    of the arm with the least delay of these: of arms with the same jobs, that on demand. Windows
-    and control are that arm's alone; the n-th trial of an arm is predicted from its n-th trial.
+    `measured` are the arms and their jobs by the names that trials have. `control_time` is what a
+    change took beyond the switch and the link. The prediction is a replay of the arm with the least
+    delay of these: of arms with the same job, that on demand. Windows and control are that arm's
+    alone; the n-th trial of an arm is predicted from its n-th trial.
     """
-    on_rails = {trial.arm for trial in trials if "change_time" in trial.values}
-    modes = {arm.name: _mode(arm) for arm in arms if arm.name in on_rails}
+    names = {trial.arm for trial in trials if "change_time" in trial.values}
+    on_rails = {name: measured[name] for name in measured if name in names}
+    dark = {name: _dark(settings, arm.name) for name, (arm, _) in on_rails.items()}
     found = {id(trial): trial for trial in trials}
-    of_arm = grouped([t for t in trials if t.arm in modes], lambda trial: trial.arm)
+    of_arm = grouped([t for t in trials if t.arm in on_rails], lambda trial: trial.arm)
     for trial in (trial for mine in of_arm.values() for trial in mine):
         if (took := trial.values.get("change_time")) is not None:
-            control = float(took) - _dark(settings, trial.arm)
+            control = float(took) - dark[trial.arm]
             found[id(trial)] = replace(trial, values={**trial.values, "control_time": control})
-    for base, others in _sweeps(arms, modes, settings):
-        least = of_arm.get(base.name, [])
-        for arm in others:
-            delay = _dark(settings, arm.name) - _dark(settings, base.name)
-            for source, trial in zip(least, of_arm.get(arm.name, []), strict=False):
+    for base, others in _sweeps(on_rails, dark):
+        for name in others:
+            for source, trial in zip(of_arm[base], of_arm[name], strict=False):
                 source = found[id(source)]
-                if source.counts and (seconds := _replayed(source, delay, modes[arm.name])):
+                delay, mode = dark[name] - dark[base], _mode(*on_rails[name])
+                if source.counts and (seconds := _replayed(source, delay, mode)):
                     was = found[id(trial)]
                     predicted = {**was.predicted, "iteration_time": seconds}
                     found[id(trial)] = replace(was, predicted=predicted)
@@ -48,15 +54,20 @@ def with_replays(
 
 
 def _sweeps(
-    arms: Sequence[Arm], modes: Mapping[str, Mode], settings: Mapping[str, Settings]
-) -> list[tuple[Arm, list[Arm]]]:
-    """Return arms on rails with the same jobs, each set with the one that it is predicted from."""
+    on_rails: Mapping[str, Measured], dark: Mapping[str, float]
+) -> list[tuple[str, list[str]]]:
+    """Return arms on rails with the same job, each set with the one that it is predicted from."""
     sweeps = []
-    for base in arms:
-        same = [a for a in arms if a.name in modes and a.experiment.jobs == base.experiment.jobs]
-        on_demand = [arm for arm in same if modes[arm.name] == "on-demand"]
-        if on_demand and base is min(on_demand, key=lambda arm: _dark(settings, arm.name)):
-            sweeps.append((base, [arm for arm in same if arm is not base]))
+    for base, (arm, job) in on_rails.items():
+        spec = arm.experiment.jobs[job]
+        same = [
+            name
+            for name, (other, of) in on_rails.items()
+            if of == job and other.experiment.jobs[job] == spec
+        ]
+        on_demand = [name for name in same if _mode(*on_rails[name]) == "on-demand"]
+        if on_demand and base == min(on_demand, key=lambda name: dark[name]):
+            sweeps.append((base, [name for name in same if name != base]))
     return sweeps
 
 
@@ -73,9 +84,9 @@ def _replayed(source: TrialResult, delay: float, mode: Mode) -> float | None:
     return found.iteration
 
 
-def _mode(arm: Arm) -> Mode:
-    """Return how circuits are requested in an arm; a job brings the controller along on demand."""
-    specs = [spec for spec in arm.experiment.reacting() if spec.kind == RAILS]
+def _mode(arm: Arm, job: str) -> Mode:
+    """Return how a job requests circuits; it brings the controller along on demand."""
+    specs = [one for one in arm.experiment.reacting() if (one.kind, one.job) == (RAILS, job)]
     mode: Mode = specs[0].options.mode if specs else "on-demand"
     return mode
 

@@ -130,8 +130,8 @@ def summarise(
         if event.kind in _OF_RUNS:
             of_run.append(event)
     each = sorted(_analysed(events, clocks), key=attrgetter("number"))
-    arms = experiment.arms()
-    trials = with_replays(arms, with_crossings(arms, each), settings_of(of_run))
+    crossed = with_crossings(experiment.arms(), each)
+    trials = with_replays(experiment.measured(), crossed, settings_of(of_run))
     return _of_trials(run, experiment, of_run, trials)
 
 
