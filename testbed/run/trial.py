@@ -20,7 +20,7 @@ from testbed.run.fault_injection import FarEndFaults
 from testbed.run.inbox import Report
 from testbed.run.job_faults import JobFaults
 from testbed.run.other_jobs import OtherJobs
-from testbed.run.planning.fault_plans import breaks, struck_jobs
+from testbed.run.planning.fault_plans import breaks, struck_jobs, struck_later
 from testbed.run.planning.steps import FaultPlan, RunTrial
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
@@ -144,7 +144,8 @@ class Trial:
         self._baseline(plans[0], deadline)
         if self.failure:
             return
-        self._note_prediction(plans, [name for name in self.jobs if name not in _later(plans)])
+        later = struck_later(plans)
+        self._note_prediction(plans, [name for name in self.jobs if name not in later])
         self._inject_all(plans, deadline)
         self._faults.end_holds(deadline)
         for one in self.struck.values():
@@ -169,7 +170,7 @@ class Trial:
             elif plan is not plans[0]:
                 self._faults.end_holds(deadline)
                 self._baseline(plan, deadline)
-                if plan is _later(plans).get(plan.job):
+                if plan is struck_later(plans).get(plan.job):
                     self._note_prediction(plans, [plan.job])
             if not struck.failure and plan.after is None:
                 self._inbox.pause(deadline.within(plan.phase * (struck.step_time or 0.0)))
@@ -267,19 +268,6 @@ class Trial:
             self.pause = max(self.pause, self.context.pauses.longest())
             if not self.pause:
                 raise
-
-
-def _later(plans: Sequence[FaultPlan]) -> dict[str, FaultPlan]:
-    """Return by job its first fault, where it waits for a step after another job was struck.
-
-    Until then the pace of the job is not known, and so nothing is predicted of it.
-    """
-    firsts: dict[str, FaultPlan] = {}
-    for plan in plans:
-        firsts.setdefault(plan.job, plan)
-    return {
-        job: plan for job, plan in firsts.items() if plan.after is None and plan is not plans[0]
-    }
 
 
 def _nothing() -> None:

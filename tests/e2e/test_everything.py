@@ -55,6 +55,9 @@ def test_all_six_systems_run_on_one_rack_while_a_host_of_one_dies_and_is_replace
     for name, trial in trials.items():
         assert trial["values"]["mean_step_time"] > 0, name
     events = events_of(testbed.results / "latest")
+    said = [e["data"] for e in events if e["kind"] == "prediction" and e.get("job") == "struck"]
+    (terms,) = (data for data in said if "settle" in data)
+    assert terms["step"] > 0.2, "it was predicted when its pace was known"
     changes = [event for event in events if event["kind"] == "fabric.change"]
     of_recovery = [event for event in changes if event["subject"] == "recovery"]
     assert {(event["job"], event["owner"]) for event in of_recovery} == {("struck", "struck")}

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
-from testbed.run.planning.steps import FarEndFault
+from testbed.run.planning.steps import FarEndFault, FaultPlan
 from testbed.schema import Experiment, Fault, Lab, Target
 
 JOB_FAULT = 0
@@ -49,6 +49,19 @@ def struck_jobs(experiment: Experiment) -> tuple[str, ...]:
     """
     faults = job_faults(experiment) or experiment.faults[:1]
     return tuple(dict.fromkeys(fault.job for fault in faults))
+
+
+def struck_later(plans: Sequence[FaultPlan]) -> dict[str, FaultPlan]:
+    """Return by job its first fault, where it waits for a step after another job was struck.
+
+    Until then the pace of the job is not known, and so nothing is predicted of it.
+    """
+    firsts: dict[str, FaultPlan] = {}
+    for plan in plans:
+        firsts.setdefault(plan.job, plan)
+    return {
+        job: plan for job, plan in firsts.items() if plan.after is None and plan is not plans[0]
+    }
 
 
 def is_of_far_end(fault: Fault) -> bool:

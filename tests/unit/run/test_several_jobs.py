@@ -1,11 +1,13 @@
 """Several jobs in one experiment: their hosts, circuits and faults, and what is refused."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
 from testbed.errors import FileError
 from testbed.report.plan_page import print_plan
+from testbed.run.planning.fault_plans import struck_later
 from testbed.run.planning.placement import place
 from testbed.run.planning.planner import make_plan
 from testbed.run.planning.steps import ProgramCircuits, StartJob
@@ -92,6 +94,7 @@ def test_faults_of_two_jobs_strike_ranks_of_each_and_each_is_recovered_by_its_ow
     plan = make_plan(read(*SPARE_OF_RIGHT), rack(), seed=7)
     (trial,) = (trial for trial in plan.trials if trial.faults)
     left, right = trial.faults
+    assert struck_later([left, replace(right, after=0.1)]) == {}
     assert (left.job, left.step, left.entry) == ("left", 8, 0)
     assert (right.job, right.step, right.entry, right.rank) == ("right", 3, 1, 1)
     spares = {
@@ -126,6 +129,7 @@ def test_a_rank_of_one_job_may_be_late_while_a_host_of_another_dies(read):
     assert (late.job, late.kind, late.entry) == ("right", "straggler", 0)
     assert (cut.job, cut.kind, cut.entry) == ("left", "power-cut", 1)
     assert [one.job for one in trial.recoveries] == ["left"]
+    assert struck_later(trial.faults) == {"left": cut}, "its pace is known by then"
     beside = ("control.right.steps: {equals: 20}", "struck.right.mean_step_time: {max: '< 1 s'}")
     make_plan(read(slowed, of_left, beside), rack(), seed=7)
 
