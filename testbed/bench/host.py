@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
@@ -170,6 +170,15 @@ class BenchHost:
             first=first,
             address=str(peer.spec.ports[peer_port].address.ip) if direct else "",
         )
+
+    def call(self, peers: Iterable[BenchHost], mark: int) -> Future[Answer]:
+        """Call the ports of other hosts over each fabric port, by datagrams with a mark.
+
+        The answer maps each port of this host to the `[host, port]` that it has heard so far with
+        the same mark. A call needs no answer, so light is seen that goes one way only.
+        """
+        numbers = [number for peer in peers for number in peer.identity_ports.values()]
+        return self.link.post("call", numbers=numbers, mark=mark)
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
         """Start a rank's process in a slot of this host and return its process id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
 
 @app.command(
     epilog="Examples: testbed doctor; testbed doctor rack --twin; "
-    "testbed doctor rack --wiring --twin; testbed doctor my-lab --accept-host-keys"
+    "testbed doctor rack --wiring --twin; testbed doctor mesh-quad --cells --twin; "
+    "testbed doctor my-lab --accept-host-keys"
 )
 def doctor(
     lab: Annotated[str, argument("[LAB]", "Lab file or name.", labs)] = "",
     wiring: Annotated[
         bool, typer.Option("--wiring", help="Light each fibre and see where it leads.")
+    ] = False,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="Find stuck cells of photonic meshes by their light.")
     ] = False,
     accept_host_keys: Annotated[
         bool,
@@ -50,9 +55,10 @@ def doctor(
 ) -> int:
     """Check whether this machine can run a twin, and whether all devices of a lab answer."""
     is_named = lab or twin or os.environ.get(LAB_VARIABLE)
-    if not is_named and (wiring or accept_host_keys):
-        option = "--wiring" if wiring else "--accept-host-keys"
-        raise UsageError("no lab is given", hint=f"name it: testbed doctor rack {option}")
+    options = {"--wiring": wiring, "--cells": cells, "--accept-host-keys": accept_host_keys}
+    check = _chosen([option for option, is_chosen in options.items() if is_chosen])
+    if not is_named and check:
+        raise UsageError("no lab is given", hint=f"name it: testbed doctor rack {check}")
     if not is_named:
         from testbed.twin.doctor import examine_machine
 
@@ -66,12 +72,28 @@ def doctor(
         from testbed.cli.wiring import check_wiring
 
         return check_wiring(with_settle_of_twin(found), results, json=json)
+    if cells:
+        from testbed.cli.cells import check_cells
+
+        return check_cells(with_settle_of_twin(found), results, json=json)
+    return _examine(found, results, json)
+
+
+def _chosen(checks: list[str]) -> str:
+    """Return the check that is chosen in place of the usual one; raise UsageError for several."""
+    if len(checks) > 1:
+        raise UsageError(f"{' and '.join(checks)} are different checks", hint="give one of them")
+    return checks[0] if checks else ""
+
+
+def _examine(lab: Lab, results: Path, json: bool) -> int:
+    """Ask every instrument and host of a lab, and print the answers."""
     from testbed.bench.doctor import Finding, examine
     from testbed.bench.health import troubles_of_results
 
     full = [Finding("results", False, trouble) for trouble in troubles_of_results(results)]
-    with waiting(f"asking everything in lab {found.lab}", sys.stderr):
-        findings = examine(found)
+    with waiting(f"asking everything in lab {lab.lab}", sys.stderr):
+        findings = examine(lab)
     return _print_findings([*findings, *full], json)
 
 

@@ -41,6 +41,18 @@ RUN_KINDS = {
         state=text("found, lossy, swapped or dark"),
         text=text("the finding in words"),
     ),
+    "cells.look": event_kind(
+        "circuits were made through a photonic mesh, and ports said whom they heard",
+        circuits=items("the circuits, host port to host port"),
+        cells=text("the state of each cell as it was sent, `=` or `x`"),
+        heard=items("whose light came out where, pairs of ingress and egress"),
+        missing=items("pairs that should have been heard and were not"),
+    ),
+    "cells.mesh": event_kind(
+        "what was found of the cells of a photonic mesh: moves, stuck or unexplained",
+        state=text("moves, stuck or unexplained"),
+        text=text("the finding in words"),
+    ),
     "note": event_kind(
         "something a reader of the record should know", text=text("what it is, in words")
     ),

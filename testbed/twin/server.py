@@ -78,6 +78,10 @@ def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
     return 0
 
 
+_OF_CELLS = ("cell-stuck",)
+"""Faults whose `port` is the number of a cell, which the far end checks."""
+
+
 def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
     """Answer one request on the control socket; raise ValueError to refuse it."""
     match request:
@@ -102,7 +106,8 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             return [{"at": one.t, "port": str(one.port), "dbm": one.dbm} for one in found]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
             switch, port = twin.lab.switches.get(instrument), scope.get("port")
-            if switch and isinstance(port, int) and port not in switch.ports:
+            is_port = isinstance(port, int) and fault not in _OF_CELLS
+            if switch and is_port and port not in switch.ports:
                 raise ValueError(f"port {port} is not among the listed ports of {instrument}")
             twin.instruments.far_end(instrument).fault(fault, **scope)
             return None

@@ -6,12 +6,15 @@ Light follows from the cells of the far end, which the driver routes circuits th
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.commandline import CommandLine, small_model
+from testbed.fabric.mesh import Gate, hexagonal
+from testbed.fabric.mesh_routes import route
+from tests.e2e.commandline import ROOT, CommandLine, small_model
 
 JOBS = ("struck", "neighbour")
 ALL_REDUCES = """
@@ -90,6 +93,35 @@ def test_a_chip_of_a_slice_is_replaced_and_the_slice_beside_it_keeps_its_paths(
     (joined,) = (event for event in events if event["kind"] == "membership")
     after = [e for e in steps if e.get("job") == "struck" and e["seq"] > joined["seq"]]
     assert {step["data"]["rank"] for step in after} == {0, 1}
+
+
+@pytest.mark.timeout(300)
+def test_a_stuck_cell_is_found_by_the_light_and_routed_around(
+    testbed: CommandLine, tmp_path: Path
+) -> None:
+    """The check of the cells names it; with it in the lab file all matchings carry data."""
+    name = f"stuck-{os.getpid()}"
+    first = route(hexagonal(8, 8), {1: 11, 3: 9, 5: 15, 7: 13}).paths[1].steps
+    cell = next(step.cell for step in first[2:] if step.gate is Gate.CROSS)
+    text = (ROOT / "configs" / "mesh-quad.yaml").read_text()
+    assert text.count("height: 8}") == 1
+    known = tmp_path / "known.yaml"
+    known.write_text(text.replace("height: 8}", f"height: 8, stuck_bar: [{cell}]}}"))
+    assert testbed("twin", "up", "mesh-quad", "--name", name).code == 0
+    try:
+        planted = testbed("twin", "fault", name, "mesh", "cell-stuck", "--port", str(cell))
+        assert planted.code == 0, planted.err
+        where = ["--twin", name, "--results", str(testbed.results)]
+        done = testbed("doctor", "mesh-quad", "--cells", "--json", *where, limit=150)
+        assert done.code == 1, done.err
+        (found,) = done.json()
+        assert found["state"] == "stuck"
+        assert {"cell": cell, "state": "="} in found["suspects"]
+        assert len(found["suspects"]) <= 4  # of 446 ways in which a cell may be stuck
+        ran = testbed("run", "pipswitch", "--lab", str(known), "--repeat", "1", "--json", *where)
+        assert ran.code == 0, ran.err
+    finally:
+        testbed("twin", "down", name)
 
 
 @pytest.mark.soak

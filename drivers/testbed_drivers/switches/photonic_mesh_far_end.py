@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, Path, Setting
@@ -49,6 +50,13 @@ class PhotonicMeshFarEnd(FarEnd):
         self._cells: Setting = setting_of(self._mesh, {})
         self.at_once |= {"meddled": self._change_by_other_client, "restart": self._restart}
         self._set(self._cells)
+
+    def fault(self, name: str, **scope: Any) -> None:
+        """Simulate a fault; raise ValueError for a cell that there is not."""
+        if name == "cell-stuck" and (cell := scope.get("port")) not in (None, *self._place):
+            least, last = min(self._place), max(self._place)
+            raise ValueError(f"there is no cell {cell}: they are numbered {least} to {last}")
+        super().fault(name, **scope)
 
     @property
     def cells(self) -> Setting:

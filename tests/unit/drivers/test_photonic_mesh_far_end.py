@@ -139,6 +139,11 @@ def test_a_stuck_cell_misroutes_light(box):
     assert box.far_end.struck("cell-stuck") == 1
 
 
+def test_a_cell_that_is_not_there_cannot_stick(box):
+    with pytest.raises(ValueError, match="there is no cell 38: they are numbered 0 to 37"):
+        box.far_end.fault("cell-stuck", port=38)
+
+
 def test_commands_are_refused_while_busy(box):
     box.far_end.fault("busy", delay=1.0)
     assert "ERROR: busy" in box.set({0: Gate.CROSS})[0]

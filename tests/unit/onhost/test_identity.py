@@ -126,3 +126,28 @@ def test_a_query_that_counts_losses_is_sent_each_time_whatever_the_carrier():
     fibre = Fibre()
     send_for(queried(fibre, first=False, count=50), 0.0, 100, has_carrier=False)
     assert fibre.asked == 50
+
+
+def test_a_call_names_its_port_to_who_listens_and_gets_no_answer(ends):
+    here, there = ends
+    here.call(there.number, 1)
+    heard(there)
+    assert there.callers(1) == [("h0", "p0")]
+    assert not select.select([here], [], [], 0.05)[0]
+
+
+def test_calls_with_a_lower_mark_do_not_count_and_are_forgotten(ends):
+    here, there = ends
+    for mark in (1, 2):
+        here.call(there.number, mark)
+        heard(there)
+    assert there.callers(2) == [("h0", "p0")]
+    assert there.callers(1) == []
+
+
+def test_a_call_without_the_token_of_the_run_is_not_heard(ends):
+    stranger = IdentityPort("h9", "p0", "lo", "another token")
+    stranger.call(ends[1].number, 1)
+    heard(ends[1])
+    stranger.close()
+    assert ends[1].callers(1) == []

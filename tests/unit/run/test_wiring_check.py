@@ -242,14 +242,16 @@ def test_an_interrupted_check_removes_its_circuits_and_makes_no_more(rack, under
     threading.Timer(0.05, go_on.set).start()
     check.end(running, soon())
     assert rack.light() == {}
-    with pytest.raises(LabError, match="ended before all ports were tried"):
+    with pytest.raises(LabError, match="ended before all was tried"):
         running.result(0)
     assert rack.told == []
 
 
 def test_a_check_that_does_not_end_is_reported_unsafe(under_way):
     check, running, _ = under_way
-    with pytest.raises(UnsafeError, match="the last circuit of the wiring check was not removed"):
+    with pytest.raises(
+        UnsafeError, match="the last circuit of the check of the wiring was not removed"
+    ):
         check.end(running, Deadline.after(0.02))
 
 
