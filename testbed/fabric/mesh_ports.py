@@ -4,6 +4,12 @@ Not every choice works: ports near each other, or in a corner, share waveguides 
 must use, and then no matching can be routed. The search begins with ports spread evenly around the
 rim, routes a few matchings, and moves ports next to where routes conflicted; it ends when every
 matching is routed.
+
+Which host has which port matters as much. In a round robin of hosts in their order around the rim,
+the pairs of a matching are parallel chords, and in some matchings all of them lead across the same
+row of hexagons, where w hexagons have 2w + 2 waveguides. All pairs meet once whoever has which
+port, so the length of all routes together stays: with hosts at ports drawn at random each matching
+has its share of it, in all directions, and a mesh can be smaller. Light crosses light for nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +24,18 @@ from testbed.fabric.mesh import Mesh, PortKind, with_ports
 from testbed.fabric.mesh_graph import Graph, Lanes
 from testbed.fabric.mesh_router import Attempt, Demand, Router
 
-_SAMPLE = 4
+_SAMPLE = 2
 """Matchings by which a choice of ports is judged before all of them are routed."""
 _NEAREST = 3
 """How many of the ports next to a contested joint may be moved."""
 _PUSHED = 6
 """How many neighbours one port may push along the rim."""
 _STALE = 150
-"""Moves without progress after which the search begins anew."""
+"""Moves without progress after which the search begins anew, with other ports for the hosts."""
+_IN_ORDER = 5
+"""Moves that are tried with hosts in their order around the rim, at first."""
+_LOST = 16
+"""Matchings without routes after which the others are not tried with the same ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +44,7 @@ class Routed:
 
     mesh: Mesh
     rim: tuple[int, ...]
-    """The ports in use, as they are numbered around the rim."""
+    """The ports in use, as they are numbered around the rim, in the order of the hosts."""
     matchings: tuple[Matching, ...]
     routes: tuple[Mapping[int, Lanes] | None, ...]
     searches: int
@@ -51,19 +61,35 @@ class Routed:
 
 
 def route_all(
-    mesh: Mesh, rim: Sequence[int], kind: PortKind, *, orders: int = 1, per_route: int = 8
+    mesh: Mesh,
+    rim: Sequence[int],
+    kind: PortKind,
+    *,
+    orders: int = 1,
+    per_route: int = 8,
+    most_failed: int | None = None,
 ) -> Routed:
     """Return routes for the matchings of a round robin between ports, where they are found.
 
     `rim` numbers ports around the mesh. With kind `tx-rx` each host has two neighbours of these,
     the first to send; both directions of a pair are then routes of one matching. Of `orders`
     attempts, each with `per_route` searches per route, the one with the least total loss is taken.
+    After `most_failed` matchings without routes the others are not tried.
     """
     table = _Table(mesh, rim, kind)
-    found = [table.best(matching, orders, per_route) for matching in table.matchings]
+    found: list[Attempt] = []
+    for matching in table.matchings:
+        if most_failed is not None and _failed(found) >= most_failed:
+            found.append(Attempt(None, 0))
+        else:
+            found.append(table.best(matching, orders, per_route))
     routes = tuple(attempt.routes for attempt in found)
     searches = sum(attempt.searches for attempt in found)
     return Routed(table.mesh, tuple(rim), table.matchings, routes, searches)
+
+
+def _failed(attempts: Iterable[Attempt]) -> int:
+    return sum(attempt.routes is None for attempt in attempts)
 
 
 def choose_ports(
@@ -161,6 +187,10 @@ class _PortSearch:
             raise ValueError(f"the mesh has {self._size} external ports, {self._used} are needed")
         self._chance = random.Random(seed)
         self._rim: list[int]
+        """The ports in use, around the rim."""
+        self._order = list(range(hosts))
+        """Which host has the first, the second … of these, or of their pairs."""
+        self._moves = 0
         self._sample: tuple[Matching, ...]
         self._score: tuple[int, int]
         self._contested: Counter[int]
@@ -170,6 +200,7 @@ class _PortSearch:
 
     def step(self) -> None:
         """Move one port; keep the move unless it increases the number of contested joints."""
+        self._moves += 1
         moved = self._moved()
         if moved is not None:
             score, contested, table = self._judged(moved, self._sample)
@@ -181,7 +212,8 @@ class _PortSearch:
         found = None
         if self._score[0] == 0:
             found = self._try_all()
-        elif self._stale > _STALE:
+        elif self._stale > _STALE or self._moves == _IN_ORDER:
+            self._chance.shuffle(self._order)
             found = self._start(self._chance.random())
         if found is not None and found.count > self.best.count:
             self.best = found
@@ -195,7 +227,7 @@ class _PortSearch:
 
     def _try_all(self) -> Routed:
         """Route all matchings of the present ports; go on with a sample of those that failed."""
-        found = route_all(self._mesh, self._rim, self._kind)
+        found = route_all(self._mesh, self._of_hosts(self._rim), self._kind, most_failed=_LOST)
         self.spent += found.searches
         failed = [m for m, r in zip(found.matchings, found.routes, strict=True) if r is None]
         some = self._chance.sample(failed, min(_SAMPLE, len(failed)))
@@ -208,7 +240,7 @@ class _PortSearch:
         self, rim: Sequence[int], sample: Iterable[Matching]
     ) -> tuple[tuple[int, int], Counter[int], _Table]:
         """Return how many matchings failed and what work it took, and where routes met."""
-        table = _Table(self._mesh, rim, self._kind)
+        table = _Table(self._mesh, self._of_hosts(rim), self._kind)
         failed = searches = 0
         contested: Counter[int] = Counter()
         for matching in sample:
@@ -219,6 +251,11 @@ class _PortSearch:
                 contested += attempt.contested
         self.spent += searches
         return (failed, searches), contested, table
+
+    def _of_hosts(self, rim: Sequence[int]) -> list[int]:
+        """Return ports around the rim in the order of the hosts."""
+        each = self._used // len(self._order)
+        return [rim[each * place + n] for place in self._order for n in range(each)]
 
     def _moved(self) -> list[int] | None:
         """Return the ports with one moved, pushing its neighbours; None where that takes many."""

@@ -50,7 +50,7 @@ def test_all_to_all(edge: int, hosts: int, kind: PortKind, routed_within: float)
     assert MeshSwitch.from_json(switch.to_json()).is_all_to_all  # traces every matching
 
 
-@pytest.mark.parametrize(("edge", "hosts", "minutes"), [(6, 32, 10), (13, 64, 10)])
+@pytest.mark.parametrize(("edge", "hosts", "minutes"), [(6, 32, 10), (12, 64, 10)])
 def test_one_size_below(edge: int, hosts: int, minutes: int) -> None:
     """Print the most matchings found; a mesh with too few external ports would be refused."""
     mesh = hexagonal(edge, edge)

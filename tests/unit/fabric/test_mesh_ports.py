@@ -10,8 +10,8 @@ from testbed.fabric.mesh_ports import choose_ports, ports_needed, route_all
 from testbed.fabric.mesh_routes import setting_of
 
 # Mesh edge, hosts, and what each host has: reciprocal ports as in PipSwitch, or one a direction.
-DAILY = [(3, 6, "bidi"), (4, 8, "bidi"), (4, 4, "tx-rx")]
-FULL = [(6, 16, "bidi"), (9, 32, "bidi"), (8, 32, "bidi")]
+DAILY = [(3, 6, "bidi"), (4, 8, "bidi"), (4, 4, "tx-rx"), (5, 22, "bidi")]
+FULL = [(6, 16, "bidi"), (9, 32, "bidi"), (8, 32, "bidi"), (7, 32, "bidi")]
 
 
 def check_light(routed):
@@ -47,6 +47,22 @@ def test_many_ports_are_found_for_which_all_matchings_are_routed(edge, hosts, ki
 def test_the_search_chooses_the_same_ports_for_the_same_seed():
     first, second = (choose_ports(hexagonal(3, 3), 10, "bidi", seed=3, limit=900) for _ in "ab")
     assert (first.rim, first.routes) == (second.rim, second.routes)
+
+
+def test_hosts_out_of_their_order_around_the_rim_leave_room_in_the_middle_of_a_mesh():
+    """The same ports: with hosts in their order the pairs of a matching are parallel chords."""
+    routed = choose_ports(hexagonal(5, 5), 22, "bidi", limit=400_000)
+    assert list(routed.rim) != sorted(routed.rim)
+    in_order = route_all(hexagonal(5, 5), sorted(routed.rim), "bidi", per_route=16)
+    assert in_order.count < routed.count == 21
+
+
+def test_matchings_are_not_tried_after_too_many_that_failed():
+    failing = range(0, 60, 2)[:30]
+    whole = route_all(hexagonal(7, 7), failing, "bidi", per_route=1)
+    part = route_all(hexagonal(7, 7), failing, "bidi", per_route=1, most_failed=2)
+    assert whole.count == part.count == 0
+    assert part.searches < whole.searches / 10
 
 
 def test_more_routing_attempts_give_no_longer_paths():

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from testbed.fabric.mesh_ports import choose_ports
 from testbed.fabric.mesh_switch import MeshSwitch
 from testbed.schema.mesh_files import load_cell_map, load_mesh_switch
 
+ROOT = Path(__file__).parents[3]
 SWITCH = MeshSwitch.of(choose_ports(hexagonal(3, 3), 4, "bidi"))
 TEXT = json.dumps(SWITCH.to_json())
 DAMAGED = 100
@@ -67,3 +69,11 @@ def test_a_damaged_mesh_file_never_loads_as_another_mesh(tmp_path):
 @pytest.mark.soak
 def test_ten_thousand_damaged_mesh_files_never_load_as_another_mesh(tmp_path):
     damage(tmp_path / "switch.json", 10_000)
+
+
+@pytest.mark.parametrize(("hosts", "edge"), [(32, 7), (64, 13)])
+def test_the_precomputed_all_to_all_meshes_that_we_ship_are_whole(hosts, edge):
+    switch = load_mesh_switch(ROOT / "configs" / "meshes" / f"bidi-{hosts}-on-{edge}x{edge}.json")
+    assert switch.mesh.cells == hexagonal(edge, edge).cells
+    assert (len(switch.mesh.ingress), len(switch.matchings)) == (hosts, hosts - 1)
+    assert switch.mesh.reciprocal and switch.is_all_to_all
