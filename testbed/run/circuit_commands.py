@@ -12,11 +12,13 @@ from testbed.errors import UnsafeError
 from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
-from testbed.run.circuits import make_identified
+from testbed.run.circuits import make_identified, paced
 from testbed.run.controllers import Handlers
 from testbed.run.inbox import Inbox
 
 _CHANGE_LIMIT = 10.0
+_LINK_LIMIT = 20.0
+"""Seconds that links may take to come up: sixteen hosts of a twin share two processors."""
 
 
 class CircuitCommands:
@@ -46,7 +48,8 @@ class CircuitCommands:
         change = partial(change_circuits, self._bench.fabric, job, *moved, deadline, sender.name)
         try:
             if command.identify:
-                make_identified(self._bench, command.add, self._log, change)
+                made = partial(make_identified, self._bench, command.add, self._log, change)
+                made(ends_that_ask=1, light=_LINK_LIMIT, interval=paced(command.add))
             else:
                 change()
         except UnsafeError as error:

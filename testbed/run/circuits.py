@@ -19,7 +19,15 @@ from testbed.fabric.owners import Owned
 from testbed.record.log import EventLog
 
 _LIGHT_LIMIT = 5.0
-"""Seconds that light, carrier and identity may take beyond the switch's own settle time."""
+"""Seconds that light, carrier and identity may take beyond the switch's own settle time…"""
+
+_LIGHT_SHARE = 1.25
+"""… or so many for each circuit: those of many hosts of a twin come one after the other."""
+
+_INTERVAL = 0.001
+"""Seconds from one question of an end to the next…"""
+_SHARE = 0.00025
+"""… or so many for each circuit that is made with it."""
 
 _GRACE = 1.0
 """Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
@@ -47,6 +55,7 @@ def verify_links(
     *,
     ends_that_ask: int = 2,
     light: float = _LIGHT_LIMIT,
+    interval: float = _INTERVAL,
 ) -> list[LinkVerdict]:
     """Change circuits, and identify both ends of each new circuit over the light itself.
 
@@ -54,12 +63,13 @@ def verify_links(
     that expires during a slow change is repeated: the limit counts from the end of the change.
     Blocks until all are answered or that limit is over; every verified circuit is logged. Where one
     end asks, its question has passed one direction and the answer the other; both ends say when
-    each of them has its link. `light` is how many seconds the links may take to come up.
+    each of them has its link. `light` is how many seconds the links may take to come up, and
+    `interval` those from one question of an end to the next.
     """
     settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
     limit = settle + light
     asked = [
-        (circuit, near, far, _ask(bench, near, far, limit))
+        (circuit, near, far, _ask(bench, near, far, limit, interval))
         for circuit in sorted(circuits)
         for near, far in circuit.directions[:ends_that_ask]
     ]
@@ -71,7 +81,7 @@ def verify_links(
     ) -> LinkVerdict:
         found = _verdict(circuit, near, answer, deadline, log)
         while not found.good and found.is_answered and deadline.left > _WORTH_ASKING:
-            answer = _ask(bench, near, far, deadline.left)
+            answer = _ask(bench, near, far, deadline.left, interval)
             found = _verdict(circuit, near, answer, deadline, log)
         return found
 
@@ -104,14 +114,21 @@ def verify_paths(
 
 
 def _ask(
-    bench: Bench, near: HostPort, far: HostPort, limit: float, *, direct: bool = False
+    bench: Bench,
+    near: HostPort,
+    far: HostPort,
+    limit: float,
+    interval: float = _INTERVAL,
+    *,
+    direct: bool = False,
 ) -> Future[Answer]:
     ends = bench.hosts.get(near.host), bench.hosts.get(far.host)
     if ends[0] is None or ends[1] is None:  # it was given up, as another recovery's victim
         gone: Future[Answer] = Future()
         gone.set_exception(HostError(near.host if ends[0] is None else far.host, "is given up"))
         return gone
-    return ends[0].ask_identity(near.port, ends[1], far.port, limit=limit, direct=direct)
+    far_end = ends[1], far.port
+    return ends[0].ask_identity(near.port, *far_end, limit=limit, interval=interval, direct=direct)
 
 
 def _verdict(
@@ -146,7 +163,17 @@ def make_circuits(
     bench: Bench, owner: str, wanted: Matching, log: EventLog, deadline: Deadline
 ) -> None:
     """Make a job's circuits and verify each from both ends; raise LabError for one that is dark."""
-    make_identified(bench, wanted, log, partial(bench.fabric.set_circuits, owner, wanted, deadline))
+    change = partial(bench.fabric.set_circuits, owner, wanted, deadline)
+    light = max(_LIGHT_LIMIT, len(wanted) * _LIGHT_SHARE)
+    make_identified(bench, wanted, log, change, light=light, interval=paced(wanted))
+
+
+def paced(circuits: Matching) -> float:
+    """Return the seconds between two questions over each of some circuits that are made at once.
+
+    Those of many ports would take the processor of a twin from what makes the circuits.
+    """
+    return max(_INTERVAL, len(circuits) * _SHARE)
 
 
 def make_identified(
@@ -157,9 +184,10 @@ def make_identified(
     *,
     ends_that_ask: int = 2,
     light: float = _LIGHT_LIMIT,
+    interval: float = _INTERVAL,
 ) -> None:
     """Change circuits as `verify_links` does; raise LabError for a new one that is not good."""
-    verify = partial(verify_links, ends_that_ask=ends_that_ask, light=light)
+    verify = partial(verify_links, ends_that_ask=ends_that_ask, light=light, interval=interval)
     for verdict in verify(bench, circuits, log, change):
         if not verdict.good:
             raise LabError(

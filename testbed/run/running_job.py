@@ -82,7 +82,7 @@ class RunningJob:
     probes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By rank, what it has measured of its links."""
     reached: int = 0
-    """How often ranks on rails have reached a stage."""
+    """How often ranks have reached a stage on rails, or have asked for other circuits."""
     changes: dict[str, list[float]] = field(default_factory=dict)
     """The seconds of each change of circuits that a host timed between iterations."""
     programs: Programs | None = None
@@ -193,8 +193,8 @@ class RunningJob:
     def await_probes(self, limit: float) -> None:
         """Wait until every rank has probed its links; raise LabError when one cannot.
 
-        On rails, whose links come up stage by stage, wait on while ranks reach one in `limit`
-        seconds. `failure` is set if a rank went on to its first step and failed meanwhile.
+        On rails, or where ranks ask for circuits, wait on while they reach some in `limit` seconds.
+        `failure` is set if a rank went on to its first step and failed meanwhile.
         """
 
         def are_there() -> bool:
@@ -255,7 +255,7 @@ class RunningJob:
                 process.state_bytes = said["state_bytes"]
             case "probe" if rank is not None:
                 self.probes[rank] = said
-            case "stage-reached":
+            case "stage-reached" | "circuits":
                 self.reached += 1
             case "left":
                 process.committed = said["committed"]

@@ -14,7 +14,7 @@ from testbed.errors import LabError
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.log import read_events
 from testbed.run import circuits
-from testbed.run.circuits import verify_links, verify_paths
+from testbed.run.circuits import paced, verify_links, verify_paths
 
 LIMIT = 0.4
 """Seconds that light may take after a change, here."""
@@ -28,14 +28,16 @@ class Ends:
     def __init__(self, seen=()):
         self.light = float("inf")
         self.asked = 0
+        self.intervals = set()
         self._seen = list(seen)
         self.switches = {"ocs": SimpleNamespace(capabilities=SimpleNamespace(settle=0.0))}
         self.hosts = {
             name: SimpleNamespace(name=name, ask_identity=self._ask) for name in ("h0", "h1")
         }
 
-    def _ask(self, port, peer, peer_port, *, limit, direct):
+    def _ask(self, port, peer, peer_port, *, limit, interval, direct):
         future, end = Future(), now() + limit
+        self.intervals.add(interval)
         self.asked += 1
 
         def answer():
@@ -79,7 +81,9 @@ def test_each_end_of_a_circuit_is_probed_once_during_a_short_change(log):
 def test_one_end_of_a_circuit_asks_where_its_answer_is_enough(log):
     ends = Ends()
     change = ends.change(0.01)
-    (verdict,) = verify_links(ends, frozenset([CIRCUIT]), log, change, ends_that_ask=1)
+    how = {"ends_that_ask": 1, "interval": 0.004}
+    (verdict,) = verify_links(ends, frozenset([CIRCUIT]), log, change, **how)
+    assert ends.intervals == {0.004}
     assert verdict.good
     assert ends.asked == 1
 
@@ -101,7 +105,7 @@ class PacketSwitch:
             for name in hosts
         }
 
-    def _ask(self, name, port, peer, peer_port, *, limit, direct):
+    def _ask(self, name, port, peer, peer_port, *, limit, interval, direct):
         near, far = HostPort(name, port), HostPort(peer.name, peer_port)
         self.asked.append((near, far))
         good = direct and (near in self._apart) == (far in self._apart)
@@ -126,3 +130,13 @@ def test_a_port_in_another_vlan_is_found_wherever_it_is_in_the_row(log, apart):
     switch = PacketSwitch([port.host for port in ports], apart)
     with pytest.raises(LabError, match=r"h\d.p0 does not reach h\d.p0 through the packet switch"):
         verify_paths(switch, ports, log, Deadline.after(10))
+
+
+def test_questions_over_many_circuits_come_more_rarely():
+    def between(count):
+        return frozenset(
+            Circuit.between(HostPort(f"h{n}", "p0"), HostPort(f"h{n}", "p1")) for n in range(count)
+        )
+
+    assert paced(between(2)) == paced(between(4)) == 0.001
+    assert paced(between(16)) == 0.004

@@ -100,8 +100,15 @@ def test_a_job_without_the_probes_of_all_ranks_did_not_start(seated, reports, re
         seated.await_probes(0.1)
 
 
-def test_the_probes_of_a_job_on_rails_are_awaited_while_its_ranks_reach_stages(seated):
-    stage = says("h0", event="stage-reached", generation=1, stage=["dp0", 0, [0, 1], -1])
+@pytest.mark.parametrize(
+    "reached",
+    [
+        {"event": "stage-reached", "generation": 1, "stage": ["dp0", 0, [0, 1], -1]},
+        {"event": "circuits", "generation": 1, "number": 3, "circuits": 2, "of": [0, 1]},
+    ],
+)
+def test_the_probes_of_a_job_are_awaited_while_its_ranks_reach_circuits(seated, reached):
+    stage = says("h0", **reached)
     probes = [says(host, event="probe", short_bytes=64) for host in seated.hosts]
 
     def report():
