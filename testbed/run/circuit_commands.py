@@ -49,7 +49,7 @@ class CircuitCommands:
         try:
             if command.identify:
                 made = partial(make_identified, self._bench, command.add, self._log, change)
-                made(ends_that_ask=1, light=_LINK_LIMIT, interval=paced(command.add))
+                made(light=_LINK_LIMIT, interval=paced(command.add))
             else:
                 change()
         except UnsafeError as error:

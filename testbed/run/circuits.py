@@ -26,8 +26,8 @@ _LIGHT_SHARE = 1.25
 
 _INTERVAL = 0.001
 """Seconds from one question of an end to the next…"""
-_SHARE = 0.00025
-"""… or so many for each circuit that is made with it."""
+_AT_ONCE = 4
+"""… while so few circuits are made together; for each more the pause is as much longer."""
 
 _GRACE = 1.0
 """Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
@@ -173,7 +173,7 @@ def paced(circuits: Matching) -> float:
 
     Those of many ports would take the processor of a twin from what makes the circuits.
     """
-    return max(_INTERVAL, len(circuits) * _SHARE)
+    return _INTERVAL * max(1, len(circuits) - _AT_ONCE)
 
 
 def make_identified(

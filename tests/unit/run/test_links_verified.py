@@ -139,4 +139,5 @@ def test_questions_over_many_circuits_come_more_rarely():
         )
 
     assert paced(between(2)) == paced(between(4)) == 0.001
-    assert paced(between(16)) == 0.004
+    assert paced(between(8)) == 0.004
+    assert paced(between(16)) == 0.012
