@@ -31,6 +31,9 @@ JobPart = Literal["membership", "circuits", "collective"]
 """What of a job a controller may act on: who is which rank, which circuits the job has, and what
 its ranks follow to sum."""
 
+RECOVERS: tuple[JobPart, ...] = ("membership", "circuits")
+"""What of its job a recovery policy acts on that does not say so."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
@@ -157,8 +160,8 @@ class Kind:
     fault: FaultProperties = FaultProperties()
     """For a fault of a job: what it hits and needs, and what it does to the job."""
     acts_on: tuple[JobPart, ...] = ()
-    """For a controller: what of its job it acts on, where no other controller may. A policy, which
-    acts on both parts, does not say so."""
+    """For a controller: what of its job it acts on, where no other controller may. A policy that
+    does not say so acts on membership and circuits."""
     measures: tuple[str, ...] = ()
     """For a controller: the metrics that trials in which a rank is slowed down have of it."""
     lives_with: Literal["trial", "job"] = "trial"

@@ -12,6 +12,7 @@ from testbed.errors import BusyError
 from testbed.fabric.circuits import (
     Circuit,
     CrossConnect,
+    HostPort,
     Matching,
     SwitchPort,
     Wiring,
@@ -165,6 +166,12 @@ class OwnedCircuits:
         """Return the ports of a switch that changes under way may touch."""
         held = frozenset[SwitchPort]().union(*tuple(self._under_way.values()))
         return frozenset(port.number for port in held if port.switch == switch)
+
+    def steady_at(self, port: HostPort) -> Circuit | None:
+        """Return the circuit of a host's port; None without one, or where a change may touch it."""
+        found = next((circuit for circuit in self.all if port in circuit.ends), None)
+        held = frozenset[SwitchPort]().union(*tuple(self._under_way.values()))
+        return None if found is None or self._ends({found}) & held else found
 
     def _begun(self, owner: str, edit: Edit, deadline: Deadline) -> OwnersChange:
         """Wait until a change may begin, and begin it; runs under the lock."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from testbed.control import protocol
 from testbed.control.policy import Policy, Situation
 from testbed.fabric.circuits import HostPort, Matching
-from testbed.plugins import JobPart
+from testbed.plugins import RECOVERS, JobPart
 
 if TYPE_CHECKING:
     from testbed.collectives.cost import Links
@@ -68,7 +68,8 @@ class JobView:
     `step` is the last one that every rank has finished, -1 before the first; `requests` are all
     circuits that its ranks may ask for, by number; `collective` is there where it is chosen;
     `spares` are hosts that could replace one; `groups` are the ranks of each group that is joined
-    by rails.
+    by rails, `replicas` those with the same state. With `is_recovered` a controller acts on its
+    membership, which may replace a rank that has ended.
     """
 
     hosts: tuple[str, ...]
@@ -79,6 +80,8 @@ class JobView:
     collective: ChosenCollective | None = None
     spares: tuple[str, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    replicas: tuple[tuple[int, ...], ...] = ()
+    is_recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,18 +250,18 @@ def seen_by(controller: Controller, view: View) -> View:
 
 
 class PolicyController:
-    """A recovery policy as the controller of one job's membership and circuits."""
+    """A recovery policy as the controller of one job's membership, and mostly of its circuits."""
 
-    def __init__(self, policy: Policy, job: str) -> None:
+    def __init__(self, policy: Policy, job: str, acts_on: Sequence[JobPart] = RECOVERS) -> None:
         self._policy = policy
         self._job = job
-        self.scopes = (Scope("membership", job), Scope("circuits", job))
+        self.scopes = tuple(Scope(part, job) for part in acts_on)
 
     def begin(self, view: View) -> Any:
         """Return the policy's state for a job that runs without failures."""
         job = view.jobs[self._job]
-        situation = Situation(job.hosts, view.spares, view.ports, job.generation, view.fences)
-        return self._policy.begin(situation)
+        about = job.generation, view.fences, job.replicas
+        return self._policy.begin(Situation(job.hosts, view.spares, view.ports, *about))
 
     def step(
         self, state: Any, now: float, observation: Observation

@@ -75,6 +75,44 @@ class ShrinkOptions:
         check_heartbeat(self.heartbeat)
 
 
+_AT_ONCE = Phase("waiting", "ready", "waiting", "for the spare or the last survivor")
+_ON_CIRCUITS = Phase(
+    "joining", "t8", "reconfiguration", "until groups are joined by circuits, and the last rank"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceOptions:
+    """The options of the policy `replace`."""
+
+    standby: Literal["warm", "cold"] = "warm"
+    """`warm`: processes wait on the spare, imports done; `cold`: they start at the failure."""
+    heartbeat: Seconds = 0.2
+    """How long a rank may be silent before it counts as frozen."""
+    probe: Seconds = 0.05
+    """How long a host to which a circuit went dark may take to answer, beyond what it usually
+    takes. Then it is asked once more, for twenty times as long, and its outlet is looked at."""
+    quiet: Seconds = 0.2
+    """How long no rank may say anything of its stages before all hosts are probed."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for limits that no healthy rank could meet."""
+        check_heartbeat(self.heartbeat)
+        if self.quiet <= 0:
+            raise ValueError("quiet must be above 0; 200 ms is usual")
+
+
+REPLACE = Kind(
+    "a spare host takes the ranks of a host that fails; another controller moves the circuits",
+    "testbed.control.replace:Replace",
+    options=ReplaceOptions,
+    acts_on=("membership",),
+    recovery=RecoveryProperties(
+        shares_hosts=True, phases=_phases(waiting=_AT_ONCE, joining=_ON_CIRCUITS)
+    ),
+)
+
+
 SHRINK = Kind(
     "the ring is closed past a host that failed; the others share its part of each batch",
     "testbed.control.shrink:Shrink",

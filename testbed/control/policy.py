@@ -14,7 +14,8 @@ class Situation:
     """The running job that a policy starts from: its hosts, spares and permitted fences.
 
     `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one of them,
-    `fences` the means of fencing that the lab permits for each host.
+    `fences` the means of fencing that the lab permits for each host. `replicas` are groups of ranks
+    with the same state, in which circuits join each rank to the one before and the one after it.
     """
 
     hosts: tuple[str, ...]
@@ -22,6 +23,7 @@ class Situation:
     ports: Mapping[str, tuple[str, ...]]
     generation: int
     fences: Mapping[str, Collection[Means]]
+    replicas: tuple[tuple[int, ...], ...] = ()
 
 
 class Policy(Protocol):

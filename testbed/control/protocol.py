@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from testbed.control.reports import AgentLost as AgentLost
+from testbed.control.reports import CarrierFound as CarrierFound
 from testbed.control.reports import CarrierLost as CarrierLost
 from testbed.control.reports import CheckpointMissed as CheckpointMissed
 from testbed.control.reports import CheckpointsFound as CheckpointsFound
@@ -19,7 +20,7 @@ from testbed.control.reports import StageLeft as StageLeft
 from testbed.control.reports import StageReached as StageReached
 from testbed.control.reports import StepTimed as StepTimed
 from testbed.control.reports import ValuesCorrupt as ValuesCorrupt
-from testbed.fabric.circuits import Circuit, Matching
+from testbed.fabric.circuits import Circuit, HostPort, Matching
 
 # --- observations: outcomes of commands ----------------------------------------------------
 
@@ -43,6 +44,19 @@ class HostOff:
     """The outlet of a host that did not answer a probe is off."""
 
     host: str
+
+
+@dataclass(frozen=True, slots=True)
+class FarEndDark:
+    """A circuit from a port to the host went dark and was not taken away."""
+
+    port: HostPort
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class NothingHeard:
+    """No rank has said anything of a group, stage or step for as long as the policy waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +134,11 @@ class CommandFailed:
     number: int = 0
 
 
-_Reported = CarrierLost | RankEnded | HeartbeatMissed | ValuesCorrupt | AgentLost | CircuitsAsked
+_OfHost = CarrierFound | CarrierLost | AgentLost
+_Reported = _OfHost | RankEnded | HeartbeatMissed | ValuesCorrupt | CircuitsAsked
 _OnRails = GroupJoined | StageReached | StageLeft
 _Written = CheckpointWritten | CheckpointMissed | CheckpointsFound
-_Probed = HostAnswered | HostSilent | HostOff
+_Probed = HostAnswered | HostSilent | HostOff | FarEndDark | NothingHeard
 _Repaired = Fenced | FenceFailed | LinksGood | RankLeft | SpareReady | Superseded | CommandFailed
 Observation = _Reported | _OnRails | _Written | _Probed | _Repaired | StepDone | StepTimed
 
@@ -144,6 +159,17 @@ class ProbeHost:
 
     host: str
     limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class NameFarEnd:
+    """Name the host at the other end of the circuit that a port has now, which went dark.
+
+    Its outcome is FarEndDark. Nothing comes of it where the port has no circuit any more, or where
+    that is being changed: then it was taken away.
+    """
+
+    port: HostPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,5 +280,6 @@ class GiveUp:
     reason: str
 
 
-_Recover = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | RestartRank | Join
-Command = _Recover | Checkpoint | Acknowledge | Tell | GiveUp
+_Find = ProbeHost | NameFarEnd | Decide
+_Recover = Fence | SetCircuits | Leave | PrepareSpare | RestartRank | Join
+Command = _Find | _Recover | Checkpoint | Acknowledge | Tell | GiveUp

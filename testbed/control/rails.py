@@ -8,7 +8,7 @@ must go (`testbed.rails.rail`), and its ranks are told. Rails do not wait for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.control import protocol
@@ -55,6 +55,10 @@ class State:
     attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     silent: frozenset[int] = frozenset()
     """The ranks whose heartbeat was missed, and of which nothing was heard since."""
+    ended: Mapping[int, int] = field(default_factory=dict)
+    """By rank that has ended, and may be replaced, its code."""
+    is_recovered: bool = False
+    """Another controller replaces ranks."""
     has_failed: bool = False
 
 
@@ -113,7 +117,7 @@ class Rails:
             rules[rail] = RailRequests(Rail(own, groups), self._mode)
             here = frozenset(circuit for circuit in lit if known.issuperset(circuit.ends))
             states[rail] = Requests(RailState(lit=here))
-        return State(rules, states, rail_of, job.generation)
+        return State(rules, states, rail_of, job.generation, is_recovered=job.is_recovered)
 
     def wake_at(self, state: State) -> float | None:
         """Return when a stage that is held back is due, or a rank has waited for too long."""
@@ -154,10 +158,14 @@ class Rails:
 
     def _heard(self, state: State, now: float, what: protocol.Observation) -> Step:
         match what:
-            case protocol.RankEnded(rank, code) if code:
+            case protocol.RankEnded(rank, code) if code and not state.is_recovered:
                 return _failed(state, f"rank {rank} ended with code {code}")
+            case protocol.RankEnded(rank, code) if code:
+                return _waiting_anew(replace(state, ended={**state.ended, rank: code}), now), ()
             case protocol.HeartbeatMissed(rank):
-                return replace(state, silent=state.silent | {rank}), ()
+                return _waiting_anew(replace(state, silent=state.silent | {rank}), now), ()
+            case protocol.AgentLost():
+                return _waiting_anew(state, now), ()
             case protocol.GroupJoined() | protocol.StageLeft() | protocol.StageReached():
                 state = replace(state, silent=state.silent - {what.rank})
         match what:
@@ -170,9 +178,11 @@ class Rails:
         return state, ()
 
     def _replaced(self, state: State, view: JobView) -> State:
-        """Begin anew with other ranks, which join anew; changes under way will have been made."""
+        """Begin anew with other ranks, which join anew.
+
+        What was lit between those that stay is; of changes under way nothing is known to be made.
+        """
         lit = {circuit for own in state.rails.values() for circuit in own.rail.lit}
-        lit |= {circuit for move in state.moves.values() for circuit in move.add}
         begun = self._begun(view, frozenset(lit))
         rails = {
             name: replace(own, rail=replace(own.rail, commanded=before.rail.commanded))
@@ -233,8 +243,7 @@ class Rails:
         since, why = min(late, default=(now, ""))
         if not why or now < since + self._limit:
             return state, commands
-        silent = " and ".join(map(str, sorted(state.silent)))
-        return _failed(state, f"{why}; nothing is heard of rank {silent}" if silent else why)
+        return _failed(state, "; ".join((why, *_gone(state))))
 
     def _who_is_absent(self, state: State, group: str) -> str:
         rail = state.groups[group]
@@ -303,6 +312,22 @@ def _refused(state: State, rail: str, number: int, reason: str) -> Step:
         return _failed(state, f"{text}: {reason}")
     attempts = {**state.attempts, (rail, number): tried + 1}
     return replace(state, attempts=attempts), (MoveRail(rail, move),)
+
+
+def _waiting_anew(state: State, now: float) -> State:
+    """Have ranks wait from now on, once more, where another that is gone may be replaced."""
+    if not state.is_recovered:
+        return state
+    waiting, joining = dict.fromkeys(state.waiting, now), dict.fromkeys(state.joining, now)
+    return replace(state, waiting=waiting, joining=joining)
+
+
+def _gone(state: State) -> Iterator[str]:
+    """Yield of which ranks nothing is heard, and which have ended and were not replaced."""
+    if state.silent:
+        yield f"nothing is heard of rank {' and '.join(map(str, sorted(state.silent)))}"
+    for rank, code in sorted(state.ended.items()):
+        yield f"rank {rank} ended with code {code} and was not replaced"
 
 
 def _failed(state: State, reason: str) -> Step:

@@ -10,6 +10,13 @@ from testbed.rails.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
+class CarrierFound:
+    """A fabric port has its carrier, and had none before."""
+
+    port: HostPort
+
+
+@dataclass(frozen=True, slots=True)
 class CarrierLost:
     """The agent of a host reports that a port lost its carrier."""
 

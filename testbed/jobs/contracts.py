@@ -108,6 +108,14 @@ class RailsJob(Protocol):
     """The ranks of each group, by name."""
 
 
+@runtime_checkable
+class ReplicatedJob(Protocol):
+    """A `RailsJob` in which several ranks hold the same state."""
+
+    replicas: tuple[tuple[int, ...], ...]
+    """Groups of ranks with the same state, on one rail each."""
+
+
 class Model(Protocol):
     """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 

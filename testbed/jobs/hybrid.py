@@ -12,7 +12,10 @@ from testbed.rails import hybrid as pipeline
 
 _FOR_RANKS = ("micro_batches", "dim", "layers", "heads", "hidden", "sequence", "batch")
 
-SUMMED = ("dp", "tp")
+REPLICAS = "dp"
+"""The dimension along which ranks hold the same state."""
+
+SUMMED = (REPLICAS, "tp")
 """The dimensions along which ranks sum; along `pp` they send to each other."""
 
 
@@ -23,7 +26,7 @@ class Hybrid(Job):
 
     def __init__(self, options: HybridOptions) -> None:
         self._options = options
-        self.ranks = options.ranks
+        self.ranks, self.spares = options.ranks, options.spares
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
 
@@ -68,4 +71,6 @@ class HybridOnRails(Hybrid):
         from testbed.collectives.groups import groups, named
 
         super().__init__(options)
-        self.groups = named(groups(options.mesh))
+        every = groups(options.mesh)
+        self.groups = named(every)
+        self.replicas = every.get(REPLICAS, ())

@@ -47,6 +47,7 @@ class HybridOptions:
     """Sizes of `dp` (replicas), `pp` (pipeline stages) and `tp` (shares of each layer), the last
     varying fastest along the ranks."""
     spares: int = 0
+    """Hosts that could take the ranks of another, with state from its replicas."""
     order: Literal["gpipe", "1f1b"] = "1f1b"
     """In which order a pipeline stage computes its micro-batches."""
     micro_batches: int = 1
@@ -73,7 +74,8 @@ class HybridOptions:
         check_counts(self, "spares", least=0)
         if self.steps is not None:
             check_counts(self, "steps")
-        check_mesh(self.mesh, self.ranks, self.spares)
+        has_replicas = self.mesh.get("dp", 1) > 1
+        check_mesh(self.mesh, self.ranks, 0 if has_replicas else self.spares)
         for name in self.mesh:
             if name not in DIMENSIONS:
                 known = ", ".join(f"{known} ({what})" for known, what in DIMENSIONS.items())

@@ -65,7 +65,10 @@ def check_mesh(mesh: Mapping[str, int], ranks: int, spares: int) -> None:
         sizes = " x ".join(map(str, mesh.values()))
         raise ValueError(f"a mesh of {sizes} has {count} ranks, and the job has {ranks}")
     if spares:
-        raise ValueError("ranks of a mesh cannot be restored from each other, so it has no spares")
+        raise ValueError(
+            "ranks of a mesh without replicas cannot be restored from each other, so it has no "
+            "spares"
+        )
 
 
 _DIMENSION = re.compile(r"[a-z][a-z0-9]*")

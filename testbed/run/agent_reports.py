@@ -67,6 +67,8 @@ def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
     match said["event"]:
         case "carrier" if not said["up"]:
             return protocol.CarrierLost(HostPort(host, said["port"]))
+        case "carrier":
+            return protocol.CarrierFound(HostPort(host, said["port"]))
         case "lost":
             return protocol.AgentLost(host)
     if rank is None:

@@ -6,7 +6,7 @@ The circuits of a job are made before it starts, or while it runs, as controller
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,8 +32,15 @@ _AT_ONCE = 4
 _GRACE = 1.0
 """Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
 
+_LOOK = 0.1
+"""Seconds between two looks whether an answer is wanted still."""
+
 _WORTH_ASKING = 0.01
 """Seconds that must be left for a question to be asked once more."""
+
+
+def _always(circuit: Circuit) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ def verify_links(
     ends_that_ask: int = 2,
     light: float = _LIGHT_LIMIT,
     interval: float = _INTERVAL,
+    is_wanted: Callable[[Circuit], bool] = _always,
 ) -> list[LinkVerdict]:
     """Change circuits, and identify both ends of each new circuit over the light itself.
 
@@ -63,8 +71,9 @@ def verify_links(
     that expires during a slow change is repeated: the limit counts from the end of the change.
     Blocks until all are answered or that limit is over; every verified circuit is logged. Where one
     end asks, its question has passed one direction and the answer the other; both ends say when
-    each of them has its link. `light` is how many seconds the links may take to come up, and
-    `interval` those from one question of an end to the next.
+    each of them has its link. `light` is how many seconds the links may take to come up, `interval`
+    those from one question of an end to the next. An answer is waited for while its circuit
+    `is_wanted`.
     """
     settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
     limit = settle + light
@@ -79,10 +88,10 @@ def verify_links(
     def verdict(
         circuit: Circuit, near: HostPort, far: HostPort, answer: Future[Answer]
     ) -> LinkVerdict:
-        found = _verdict(circuit, near, answer, deadline, log)
+        found = _verdict(circuit, near, answer, deadline, log, is_wanted)
         while not found.good and found.is_answered and deadline.left > _WORTH_ASKING:
             answer = _ask(bench, near, far, deadline.left, interval)
-            found = _verdict(circuit, near, answer, deadline, log)
+            found = _verdict(circuit, near, answer, deadline, log, is_wanted)
         return found
 
     return [verdict(*one) for one in asked]
@@ -132,9 +141,20 @@ def _ask(
 
 
 def _verdict(
-    circuit: Circuit, near: HostPort, answer: Future[Answer], deadline: Deadline, log: EventLog
+    circuit: Circuit,
+    near: HostPort,
+    answer: Future[Answer],
+    deadline: Deadline,
+    log: EventLog,
+    is_wanted: Callable[[Circuit], bool] = _always,
 ) -> LinkVerdict:
     try:
+        while not (wait([answer], min(_LOOK, deadline.left + _GRACE)).done):
+            if not is_wanted(circuit):
+                detail = "it was given up before an answer came"
+                return LinkVerdict(circuit, False, detail, is_answered=False)
+            if not deadline.left:
+                break
         value = answer.result(deadline.left + _GRACE).value
     except (HostError, TimeoutError):
         detail = f"the agent of {near.host} does not answer"
@@ -185,9 +205,11 @@ def make_identified(
     ends_that_ask: int = 2,
     light: float = _LIGHT_LIMIT,
     interval: float = _INTERVAL,
+    is_wanted: Callable[[Circuit], bool] = _always,
 ) -> None:
     """Change circuits as `verify_links` does; raise LabError for a new one that is not good."""
-    verify = partial(verify_links, ends_that_ask=ends_that_ask, light=light, interval=interval)
+    ask = partial(verify_links, ends_that_ask=ends_that_ask, light=light, interval=interval)
+    verify = partial(ask, is_wanted=is_wanted)
     for verdict in verify(bench, circuits, log, change):
         if not verdict.good:
             raise LabError(

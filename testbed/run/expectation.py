@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from testbed.collectives.cost import Links
-from testbed.jobs.contracts import PredictableJob, SizesJob, StepJob
+from testbed.jobs.contracts import PredictableJob, RailsJob, SizesJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.planning.fault_plans import breaks
-from testbed.run.planning.prediction import LinkRate, Physics, predict
+from testbed.run.planning.prediction import LinkRate, Physics, on_rails, predict
 from testbed.run.planning.profiles import expectations, recovery, standby
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.running_job import RunningJob
@@ -86,7 +87,7 @@ class Predictor:
         """
         if isinstance(job.job, PredictableJob) or fault is None or not breaks(fault.kind):
             return self._of_metrics(fault, job, step)
-        under = partial(
+        under: Callable[[Physics], Mapping[str, float]] = partial(
             predict,
             fault.kind,
             heartbeat=job.heartbeat,
@@ -98,7 +99,9 @@ class Predictor:
             recovery=recovery(self.arm, job.name),
         )
         if job.fabric == "packet":
-            return under(replace(self.physics, settle=0.0, link_up=0.0))
+            return under(_without_circuits(self.physics))
+        if groups := _most_groups_on_rails(job):
+            under = partial(_on_rails, under, groups)
         elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}
 
@@ -133,3 +136,20 @@ class Predictor:
             terms |= {"delta": links.reconfiguration, "credit": links.credit}
             terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
         return {"values": values, **terms} if values else {}
+
+
+def _without_circuits(physics: Physics) -> Physics:
+    return replace(physics, settle=0.0, link_up=0.0)
+
+
+def _on_rails(
+    under: Callable[[Physics], Mapping[str, float]], groups: int, physics: Physics
+) -> Mapping[str, float]:
+    return on_rails(under(_without_circuits(physics)), physics, groups)
+
+
+def _most_groups_on_rails(job: RunningJob) -> int:
+    """Return of how many groups on rails a rank is, at most; 0 without rails."""
+    hosts, groups = job.hosts, job.job.groups if isinstance(job.job, RailsJob) else {}
+    apart = [ranks for ranks in groups.values() if len({hosts[rank] for rank in ranks}) > 1]
+    return max(Counter(rank for ranks in apart for rank in ranks).values(), default=0)

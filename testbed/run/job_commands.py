@@ -51,6 +51,7 @@ class JobCommands:
         """Return what carries out each type of command."""
         return {
             protocol.ProbeHost: self._probe_host,
+            protocol.NameFarEnd: self._name_far_end,
             protocol.Fence: self._fence,
             protocol.SetCircuits: self._set_circuits,
             protocol.Leave: self._leave,
@@ -126,6 +127,12 @@ class JobCommands:
 
     def _probe_host(self, command: protocol.ProbeHost, sender: ActiveController) -> None:
         self._in_worker(sender, lambda: self._probe(command.host, command.limit, sender))
+
+    def _name_far_end(self, command: protocol.NameFarEnd, sender: ActiveController) -> None:
+        port = command.port
+        if circuit := self._bench.fabric.owned.steady_at(port):
+            (far,) = circuit.hosts - {port.host}
+            sender.tell(self._observed(protocol.FarEndDark(port, far)))
 
     def _probe(self, host: str, limit: float, sender: ActiveController) -> protocol.Observation:
         """Ask a host's agent; where it does not answer in time, have its outlet looked at."""

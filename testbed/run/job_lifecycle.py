@@ -28,6 +28,7 @@ from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
 from testbed.run.running_job import RunningJob
 from testbed.run.running_jobs import RunningJobs
+from testbed.run.spare_processes import prepare_spares, time_spare_start
 from testbed.run.start_controllers import start_controllers
 from testbed.run.trial import Trial
 from testbed.run.twin_settings import TwinSettings
@@ -82,7 +83,7 @@ class JobLifecycle:
         self._apply_settings(arm)
         jobs = self._suitable_jobs(arm)
         for name, job in jobs.items():
-            job.prepare_spares(warm=standby(arm, name) == "warm")
+            prepare_spares(job, warm=standby(arm, name) == "warm")
         controllers = start_controllers(arm.experiment, jobs, context, beside=self._controllers)
         predictors = self._predictors(arm)
         trial = Trial(plan, arm.experiment, jobs, controllers, predictors, context)
@@ -145,7 +146,7 @@ class JobLifecycle:
         self._controllers.begin()
         for name, job in jobs.items():
             if job.spares:
-                self._spare_start[name] = job.time_spare_start()
+                self._spare_start[name] = time_spare_start(job)
         for job in jobs.values():
             job.start(Deadline.after(_JOIN_LIMIT))
         for job in jobs.values():
@@ -169,6 +170,10 @@ class JobLifecycle:
             *(placement.circuits, placement.ring_ports),
             name=placement.name,
             requests=placement.asked,
+            is_recovered=any(
+                spec.job == placement.name and "membership" in spec.acts_on
+                for spec in arm.experiment.reacting()
+            ),
         )
 
     def _probed(self, job: RunningJob) -> ProbedLinks:

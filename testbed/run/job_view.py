@@ -19,7 +19,7 @@ def job_view(job: RunningJob, committed: int) -> JobView:
     ports = ports_of_ranks(job.job, job.hosts, of_hosts)
     generation = max(job.generation, 1)  # a job's controllers begin before its first one is formed
     about = generation, committed - 1, job.requests, job.collective, _spares(job)
-    return JobView(job.hosts, ports, *about, groups_of(job.job))
+    return JobView(job.hosts, ports, *about, *groups_of(job.job), job.is_recovered)
 
 
 def _spares(job: RunningJob) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from testbed.clock import Deadline
 from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.errors import LabError, UnsafeError
 from testbed.events.origin import Origin, attributed, current_origin
+from testbed.fabric.circuits import Circuit, Matching
 from testbed.rails.stage import Stage
 from testbed.record.log import EventLog
 from testbed.run.active_controller import ActiveController
@@ -75,17 +76,24 @@ class RailCommands:
 
     def _moved(
         self, command: MoveRail, sender: ActiveController, before: Event | None, cleared: Event
-    ) -> RailMoved:
-        """Make a change; one that could not be rolled back ends the run, besides being failed."""
+    ) -> RailMoved | None:
+        """Make a change; one that could not be rolled back ends the run, besides being failed.
+
+        Nothing is done, and told, of one to a host that was given up: its ranks are replaced, or
+        the job ends.
+        """
         deadline, move = Deadline.after(_CHANGE_LIMIT), command.move
         change = partial(self._change, command, sender, cleared, deadline)
         try:
             if before is not None and not before.wait(deadline.left):
                 raise LabError(f"the change of {command.rail} before it has not ended")
             _check_goes_on(sender)
+            if not self._are_there(move.add):
+                return None
             if self._bench.hosts:
                 identified = partial(make_identified, ends_that_ask=1, light=_LINK_LIMIT)
-                identified(self._bench, move.add, self._log, change)
+                wanted = partial(self._is_wanted, sender)
+                identified(self._bench, move.add, self._log, change, is_wanted=wanted)
             else:
                 change()
         except UnsafeError as error:
@@ -93,18 +101,20 @@ class RailCommands:
             raise
         finally:
             cleared.set()
-        return RailMoved(command.rail, move.number)
+        return RailMoved(command.rail, move.number) if self._are_there(move.add) else None
 
     def _change(
         self, command: MoveRail, sender: ActiveController, cleared: Event, deadline: Deadline
     ) -> None:
         """Remove and add at once, or first remove, where a change lasts until mirrors stand.
 
-        Then what is commanded next need not wait for that.
+        Then what is commanded next need not wait for that. What else is in the way goes, too: it
+        was for ranks that have been replaced.
         """
         fabric, move, by = self._bench.fabric, command.move, sender.name
         owner, owned = self.owner(command.rail, move.stage.group), fabric.owned
         remove = move.remove & owned.all  # an attempt before may have made some of it
+        remove |= self._left_behind(command.rail, move.add)
         if remove:
             owned.give(remove, owner, deadline)
         if remove and not fabric.settles_unseen:
@@ -113,7 +123,24 @@ class RailCommands:
             _check_goes_on(sender)
             remove = frozenset()
         fabric.change(owner, remove, move.add - owned.of(owner), deadline, by)
+        if not self._are_there(move.add):  # a fence has taken down what a host had before this
+            fabric.change(owner, move.add, frozenset(), deadline, by)
         cleared.set()
+
+    def _left_behind(self, rail: str, add: Matching) -> Matching:
+        """Return the circuits of a rail that have a port of new ones."""
+        owned, ends = self._bench.fabric.owned, {end for circuit in add for end in circuit.ends}
+        mine = (owned.of(owner) for owner in owned.owners if owner.startswith(self.owner(rail, "")))
+        return frozenset(c for own in mine for c in own if ends & {*c.ends}) - add
+
+    def _are_there(self, circuits: Matching) -> bool:
+        """Tell whether no host was given up: nothing is lit to one that is fenced."""
+        hosts = self._bench.hosts
+        return not hosts or all(circuit.hosts <= hosts.keys() for circuit in circuits)
+
+    def _is_wanted(self, sender: ActiveController, circuit: Circuit) -> bool:
+        """Tell whether it is still of use that a circuit comes up."""
+        return not sender.has_ended and self._are_there(frozenset({circuit}))
 
 
 def _row(stage: Stage) -> list[Any]:

@@ -22,7 +22,6 @@ from testbed.run.programs import Programs
 from testbed.schema import FabricKind
 
 _START_LIMIT = 30.0
-_SPARE_LIMIT = 10.0
 _GRACE = 5.0
 """Seconds that a rank may take to start before its silence counts."""
 _LATE_PROBE = 1.0
@@ -94,6 +93,8 @@ class RunningJob:
     name: str = "main"
     start_seconds: float = 0.0
     """How long its processes took to start, all together."""
+    is_recovered: bool = False
+    """A controller acts on its membership."""
     history: str = field(default_factory=partial(token_hex, 8))
     """The course of the job from its first step on, whose checkpoints are no other's."""
 
@@ -305,25 +306,6 @@ class RunningJob:
     def state_bytes(self) -> int:
         """Return the size of one rank's state."""
         return max((process.state_bytes for process in self.processes.values()), default=0)
-
-    def time_spare_start(self) -> float:
-        """Measure how long a process takes to start in the first spare's place, in seconds."""
-        place, began = self.spares[0], now()
-        self.start_one(place, Deadline.after(_START_LIMIT))
-        self.await_ready((place,), Deadline.after(_START_LIMIT))
-        seconds = now() - began
-        self.end_one(place, Deadline.after(_SPARE_LIMIT))
-        return seconds
-
-    def prepare_spares(self, *, warm: bool) -> None:
-        """Keep a waiting process in the first spare's place if `warm`, and in no other's."""
-        wanted = self.spares[:1] if warm else ()
-        for place in self.spares:
-            if place in wanted and place not in self.processes:
-                self.start_one(place, Deadline.after(_SPARE_LIMIT))
-            elif place not in wanted and place in self.processes:
-                self.end_one(place, Deadline.after(_SPARE_LIMIT))
-        self.await_ready(wanted, Deadline.after(_SPARE_LIMIT))
 
     def await_ready(self, places: tuple[Place, ...], deadline: Deadline) -> None:
         """Wait until the processes in some places are ready; raise HostError if one fails."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from testbed.plugins import JobPart, kind, kinds
+from testbed.plugins import RECOVERS, JobPart, kind, kinds
 from testbed.schema.plugin_entries import PluginEntry
 from testbed.schema.source import Steps
 from testbed.schema.text_types import Name
@@ -57,10 +57,9 @@ class ControllerSpec:
 
     @property
     def acts_on(self) -> tuple[JobPart, ...]:
-        """Return what of its job it acts on; a recovery policy acts on both."""
-        if self.is_policy:
-            return "membership", "circuits"
-        return kind("controllers", self.kind).acts_on
+        """Return what of its job it acts on; most recovery policies act on both."""
+        acts_on = kind("controllers", self.kind).acts_on
+        return acts_on or (RECOVERS if self.is_policy else ())
 
 
 def controller_specs(

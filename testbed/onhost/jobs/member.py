@@ -25,6 +25,7 @@ from ..communication.two_rings import TwoRings
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message
 from .checkpoints import Checkpoints
+from .replicas import restore_from_replicas
 from .state import State
 
 Communicator = Union[Ring, Group, CircuitGroup, MeshGroups]
@@ -196,16 +197,18 @@ class Member:
     def _restore(
         self, ring: Communicator, step: int, restore: Mapping[str, Union[int, str]]
     ) -> None:
-        """Come to the state before `step`: by stepping back, from disk or from the previous rank.
+        """Come to the state before `step`: by stepping back, from disk or from another rank.
 
-        Only that rank can be the source: a ring has no other link to a new rank. It sends its state
-        when it has come to the step itself.
+        In a ring only the previous rank can be that, for it has no other link to a new one; on
+        rails it is one of a group. It sends its state when it has come to the step itself.
         """
         begin = time.monotonic()
         state, size = self._job.state, 0
         source, previous = restore.get(str(ring.rank)), (ring.rank - 1) % ring.ranks
         received_by = [rank for rank, sender in restore.items() if sender != DISK]
-        if source is None:
+        if isinstance(ring, RailMesh) and DISK not in restore.values():
+            size = restore_from_replicas(ring, state, step, restore)
+        elif source is None:
             state.rewind(step)
         elif source == DISK and self._checkpoints is not None:
             size = self._checkpoints.restore(ring.rank, step)

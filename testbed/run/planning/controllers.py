@@ -18,9 +18,10 @@ from testbed.control.controller import (
     overlapping,
     seen_by,
 )
+from testbed.control.quiet import QuietWatch, WatchfulPolicy
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects, in_order
-from testbed.jobs.contracts import Job, RailsJob, StepJob
+from testbed.jobs.contracts import Job, RailsJob, ReplicatedJob, StepJob
 from testbed.plugins import kind
 from testbed.run.places import ports_of_ranks
 from testbed.run.planning.arm_plans import PlannedController
@@ -78,7 +79,9 @@ def _options(name: str, job: Job) -> Any:
 def _made(spec: ControllerSpec) -> Controller:
     make = kind("controllers", spec.kind).load()
     if spec.is_policy:
-        return PolicyController(make(spec.options), spec.job)
+        policy = make(spec.options)
+        of_its_kind = QuietWatch if isinstance(policy, WatchfulPolicy) else PolicyController
+        return of_its_kind(policy, spec.job, spec.acts_on)
     controller: Controller = make(spec.options, spec.job)
     return controller
 
@@ -135,7 +138,7 @@ def planned_view(lab: Lab, placements: Placements) -> View:
     ports = lab.ports() if on_circuits else dict.fromkeys(lab.hosts, ())
     jobs = {}
     for name, one in placements.items():
-        about = (one.asked, collective_of(one.job), one.spares, groups_of(one.job))
+        about = (one.asked, collective_of(one.job), one.spares, *groups_of(one.job))
         jobs[name] = JobView(one.hosts, ports_of_ranks(one.job, one.hosts, ports), 1, -1, *about)
     fences = {host: lab.fences(host) for host in lab.hosts}
     spares = tuple(spare for one in placements.values() for spare in one.spares)
@@ -151,9 +154,10 @@ def collective_of(
     return ChosenCollective(job.chooses, job.gradient_bytes(state_bytes), links)
 
 
-def groups_of(job: Job) -> Mapping[str, tuple[int, ...]]:
-    """Return the ranks of each group of a job that rails join."""
-    return job.groups if isinstance(job, RailsJob) else {}
+def groups_of(job: Job) -> tuple[Mapping[str, tuple[int, ...]], tuple[tuple[int, ...], ...]]:
+    """Return the ranks of each group of a job that rails join, and those with the same state."""
+    replicas = job.replicas if isinstance(job, ReplicatedJob) else ()
+    return (job.groups if isinstance(job, RailsJob) else {}), replicas
 
 
 def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:

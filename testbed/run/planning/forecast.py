@@ -8,7 +8,7 @@ from typing import Any
 
 from testbed.control.controller import View, seen_by
 from testbed.fabric.circuits import Matching
-from testbed.fabric.fibre_plant import rank_ports
+from testbed.run.places import ports_of_ranks
 from testbed.run.planning.controllers import made_controllers, planned_view
 from testbed.run.planning.placement import Placements
 from testbed.run.planning.predicted_recovery import ExpectedFault, predicted_recovery
@@ -41,7 +41,8 @@ class Forecast:
         self._started_with = started_with
         found = tuple(self._predicted(arm, placements, faults))
         moved = any(
-            not spec.is_policy and "circuits" in spec.acts_on for spec in arm.experiment.reacting()
+            not spec.is_policy and "circuits" in spec.acts_on and spec.lives_with == "trial"
+            for spec in arm.experiment.reacting()
         )
         self._last = {} if moved else self._last | {one.job: one for one in found}
         return found
@@ -95,9 +96,8 @@ class Forecast:
         jobs = dict(view.jobs)
         for name, last in self._last.items():
             spares = tuple(host for host in placements[name].used if host not in last.hosts)
-            jobs[name] = replace(
-                jobs[name], hosts=last.hosts, ports=rank_ports(last.hosts, ports), spares=spares
-            )
+            own = ports_of_ranks(placements[name].job, last.hosts, ports)
+            jobs[name] = replace(jobs[name], hosts=last.hosts, ports=own, spares=spares)
             circuits[name] = frozenset(last.circuits[-1]) if last.circuits else circuits[name]
         every = tuple(spare for job in jobs.values() for spare in job.spares)
         lit = frozenset[Any]().union(*circuits.values())

@@ -16,6 +16,7 @@ from testbed.jobs.contracts import (
     Job,
     ProgramJob,
     RailsJob,
+    ReplicatedJob,
 )
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
@@ -126,14 +127,14 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
     _check_ranks_per_host(experiment, name, job)
     count = job.ranks // each
     hosts = _choose_hosts(experiment, lab, name, count + job.spares, users)
-    places = slots.take((*(host for host in hosts[:count] for _ in range(each)), *hosts[count:]))
-    ranks, spares = places[: job.ranks], places[job.ranks :]
+    ranks = slots.take(host for host in hosts[:count] for _ in range(each))
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)
         _check_spares_in_use(experiment, name, hosts)
         _check_packet_job(experiment, name, job)
         check_two_rings(experiment, name, {})
+        spares = slots.take(hosts[count:])
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     if len({*hosts}) < len(hosts):
         message = "a spare on a host in use needs a packet switch"
@@ -144,6 +145,8 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
+    all_ranks = each if isinstance(job, ReplicatedJob) else 1  # a host is replaced with all of them
+    spares = slots.take(host for host in hosts[count:] for _ in range(all_ranks))
     if isinstance(job, RailsJob):
         check_rails(experiment, lab, name, hosts)
         return Placement(name, job, spec.kind, ranks, spares, frozenset())

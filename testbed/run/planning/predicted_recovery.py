@@ -18,6 +18,7 @@ from testbed.control.controller import (
     CommandJob,
     Controller,
     JobObserved,
+    JobView,
     MembershipChanged,
     Observation,
     View,
@@ -58,6 +59,8 @@ class ExpectedFault:
                 yield protocol.RankEnded(plan.rank, -9)
             case "silence":
                 yield protocol.HeartbeatMissed(plan.rank)
+            case "light" if view.jobs[self.job].groups:
+                yield from map(protocol.CarrierLost, self._beside(view.jobs[self.job]))
             case "light":
                 yield from map(protocol.CarrierLost, self._dark(host, view.circuits))
 
@@ -70,6 +73,12 @@ class ExpectedFault:
             )
         is_alive = kind("faults", self.plan.kind).fault.repair == "circuit"
         return sorted(end for one in own for end in one.ends if is_alive or end.host != host)
+
+    def _beside(self, job: JobView) -> list[HostPort]:
+        """Return a port that is joined with one of the host, by a circuit that rails have made."""
+        there = {rank for rank, host in enumerate(job.hosts) if host == job.hosts[self.plan.rank]}
+        near = (r for ranks in job.groups.values() if there & {*ranks} for r in ranks)
+        return [job.ports[rank][0] for rank in near if rank not in there][:1]
 
     def kills(self, view: View) -> frozenset[str]:
         """Return the hosts that answer no probe any more."""
@@ -118,6 +127,8 @@ class _Course:
                 )
                 if host in self.dead & self.outlets:
                     yield protocol.HostOff(host)
+            case protocol.NameFarEnd(port):
+                yield from (protocol.FarEndDark(port, host) for host in sorted(self.dead))
             case protocol.Fence(_, host, means):
                 self.fences.append(PredictedFence(host, means))
                 if means == "network":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.plugins import RecoveryProperties, kind
@@ -78,6 +79,21 @@ def predict(
         "step": step,
     }
     return terms | {"reconfiguration": fabric, "total": sum(terms.values())}
+
+
+def on_rails(terms: Mapping[str, float], physics: Physics, groups: int) -> dict[str, float]:
+    """Return the terms of a recovery on rails, from those without any circuit to be made.
+
+    Nothing moves until the new generation is formed. Then ranks get the circuits of one group after
+    the other to connect over, of `groups` in all, and once more those of the group in which a
+    newcomer receives its state.
+    """
+    if "state" not in terms:  # nothing is repaired
+        return dict(terms)
+    settle, link_up = physics.settle * groups, physics.link_up * groups
+    again, fabric = physics.settle + physics.link_up, settle + link_up
+    found = {**terms, "settle": settle, "link_up": link_up, "state": terms["state"] + again}
+    return found | {"reconfiguration": fabric, "total": terms["total"] + fabric + again}
 
 
 def _sent_again(dark: float) -> float:

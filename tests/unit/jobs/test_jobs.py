@@ -189,7 +189,7 @@ def test_a_job_without_samples_is_refused(options, complaint):
         ({"mesh": {"tp": 2}, "hidden": 5}, "hidden 5 is not divisible by 2 shares of each layer"),
         ({"mesh": {"dp": 2}, "batch": 3, "micro_batches": 2}, "batch 3 is not divisible by 2 mic"),
         ({"mesh": {"dp": 2}, "dim": 12}, "dim 12 gives 4 heads no even number of channels each"),
-        ({"mesh": {"dp": 2}, "spares": 1}, "cannot be restored from each other, so it has no spar"),
+        ({"mesh": {"pp": 2}, "spares": 1}, "cannot be restored from each other, so it has no spar"),
         ({"mesh": {"dp": 2}, "micro_batches": 0}, "micro_batches must be at least 1, not 0"),
         ({"mesh": {"dp": 2}, "learning_rate": 0.0}, "learning_rate must be above 0 and finite"),
     ],

@@ -186,9 +186,10 @@ class Gang:
         )
         return member.hear("ready")
 
-    def replace(self, rank: int) -> None:
-        """Put a spare in a rank's place; the old process lives on until the end."""
+    def replace(self, rank: int, host: str | None = None) -> None:
+        """Put a spare in a rank's place, on a host; the old process lives on until the end."""
         spare = self.start()
+        self._hosts = [host if n == rank else other for n, other in enumerate(self._hosts)]
         self._ready[rank] = self.configure(spare, None)
         self.members[rank] = spare
 

@@ -8,7 +8,15 @@ import time
 
 import pytest
 
-from testbed.control.controller import CommandJob, Fail, JobObserved, JobView, TimerExpired, View
+from testbed.control.controller import (
+    CommandJob,
+    Fail,
+    JobObserved,
+    JobView,
+    MembershipChanged,
+    TimerExpired,
+    View,
+)
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rail_moves import MoveRail, RailMoved
 from testbed.control.rails import Rails
@@ -35,13 +43,17 @@ class AtWork:
         told, ports = job.for_rank(), 2
         options = told["options"]
         self.gang = gang(told["kind"], options, len(hosts), hosts=hosts, own=ports, **more)
+        self.groups, self.ports = job.groups, ports
+        self.controller = Rails(RailsOptions(mode, limit), "main")
+        self.state = self.controller.begin(View(0.0, {"main": self.view(hosts)}))
+        self.lit, self.moves, self.failure = frozenset(), [], ""
+
+    def view(self, hosts, generation=1):
         names = tuple(dict.fromkeys(hosts))
         each = len(hosts) // len(names)
-        own = {name: tuple(f"p{n}" for n in range(each * ports)) for name in names}
-        view = JobView(tuple(hosts), own_ports(names, own, each), groups=job.groups)
-        self.controller = Rails(RailsOptions(mode, limit), "main")
-        self.state = self.controller.begin(View(0.0, {"main": view}))
-        self.lit, self.moves, self.failure = frozenset(), [], ""
+        own = {name: tuple(f"p{n}" for n in range(each * self.ports)) for name in names}
+        ports = own_ports(names, own, each)
+        return JobView(tuple(hosts), ports, generation, groups=self.groups)
 
     def serve(self, until):
         """Tell the controller what ranks say, and ranks what it answers."""
@@ -169,6 +181,46 @@ def test_training_over_a_mesh_on_rails_has_the_losses_of_that_on_a_packet_switch
     assert len(losses[0]) == 6
     are_re_pointed = any(move.remove for move in at_work.moves)
     assert are_re_pointed == (len(mesh) > 1), "a pipeline alone keeps its circuits"
+
+
+@pytest.mark.parametrize("order", ["1f1b", "gpipe"])
+def test_training_goes_on_with_new_ranks_that_have_their_state_from_replicas(gang, order):
+    size = {"dim": 16, "heads": 2, "hidden": 24, "sequence": 8}
+    given = HybridOptions(8, {"dp": 2, "pp": 2, "tp": 2}, 1, order, 2, **size)
+    hosts, losses = [f"h{rank // 2}" for rank in range(8)], []
+    for struck in (False, True):
+        at_work = AtWork(gang, HybridOnRails(given), hosts, "provisioned")
+        at_work.gang.tell("finish", after_step=9)
+        at_work.gang.join(1)
+        if struck:
+            at_work.serve(at_work.all_said("step"))
+            step = replaced(at_work, [2, 3], hosts)
+            assert 0 < step < 9
+        at_work.serve(at_work.all_said("done"))
+        assert not at_work.failure
+        said = at_work.gang.members[-1].of_kind("step")
+        losses.append({one["step"]: (one["loss"], one["digest"]) for one in said})
+    assert losses[0] == losses[1], "step by step, the same bits"
+    for rank, member in enumerate(at_work.gang.members):
+        (restored,) = [one for one in member.of_kind("restored") if one["generation"] == 2]
+        assert bool(restored["bytes"]) == (rank in (2, 3)), "nobody else's state was sent"
+
+
+def replaced(at_work, ranks, hosts):
+    """Have ranks die and others take their places; return the step that they go on with."""
+    for rank in ranks:
+        at_work.gang.members[rank].process.kill()
+    stays = [at_work.gang.members[rank] for rank in range(8) if rank not in ranks]
+    for member in stays:
+        member.tell("leave", generation=1)
+    step = min(member.hear("left")["committed"] for member in stays)
+    for rank in ranks:
+        at_work.gang.replace(rank, "h9")
+    hosts = ["h9" if rank in ranks else host for rank, host in enumerate(hosts)]
+    at_work.step(MembershipChanged("main", at_work.view(hosts, 2)))
+    at_work.gang.tell("finish", after_step=9)
+    at_work.gang.join(2, step, {str(rank): (rank + 4) % 8 for rank in ranks})
+    return step
 
 
 def test_a_rank_that_never_asks_is_named_with_what_others_wait_for(gang):

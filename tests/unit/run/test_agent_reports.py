@@ -6,6 +6,7 @@ import pytest
 
 from testbed.control.protocol import (
     AgentLost,
+    CarrierFound,
     CarrierLost,
     CheckpointMissed,
     CheckpointsFound,
@@ -127,7 +128,10 @@ def test_every_report_becomes_an_event_of_a_known_kind():
             Report("h2", {"event": "carrier", "port": "p0", "up": False}, 0.0),
             CarrierLost(HostPort("h2", "p0")),
         ),
-        (Report("h1", {"event": "carrier", "port": "p0", "up": True}, 0.0), None),
+        (
+            Report("h1", {"event": "carrier", "port": "p0", "up": True}, 0.0),
+            CarrierFound(HostPort("h1", "p0")),
+        ),
         (Report("h1", {"event": "lost", "reason": ""}, 0.0), AgentLost("h1")),
         (Report("h2", {"event": "lost", "reason": ""}, 0.0), AgentLost("h2")),
         (Report("h1", {"event": "exit", "slot": 0, "code": -9}, 0.0), RankEnded(1, -9)),

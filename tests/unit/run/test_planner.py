@@ -63,6 +63,7 @@ NOT_ON_A_RACK = {
     "opus": "rails",
     "opus-faults": "rails",
     "opus-link-up": "rails",
+    "opus-replace": "rails",
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",

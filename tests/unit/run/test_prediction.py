@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.plugins import FaultProperties, RecoveryProperties
-from testbed.run.planning.prediction import LinkRate, Physics, predict
+from testbed.run.planning.prediction import LinkRate, Physics, on_rails, predict
 from tests.unit.schema.conftest import installed
 
 PHYSICS = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010)
@@ -50,6 +50,22 @@ def test_the_predicted_start_of_a_cold_spare_overlaps_with_the_fabric_change():
 )
 def test_the_predicted_detection_time_depends_on_the_fault(fault, noticing):
     assert predict(fault, PHYSICS, start=0.0, **SAME)["noticing"] == noticing
+
+
+def test_on_rails_each_group_is_joined_in_turn_and_the_state_takes_circuits_of_its_own():
+    still = Physics(PHYSICS.loss_of_signal, 0.0, 0.0)
+    terms = on_rails(predict("power-cut", still, start=0.3, **SAME), PHYSICS, groups=2)
+    assert terms["reconfiguration"] == pytest.approx(2 * 0.035)
+    assert terms["state"] == pytest.approx(0.035 + 0.040)
+    assert terms["waiting_for_spare"] == 0.3, "nothing moves meanwhile"
+    assert terms["total"] == pytest.approx(0.002 + 0.3 + 3 * 0.035 + 0.040 + 0.05)
+    named = ("noticing", "settle", "link_up", "waiting_for_spare", "state", "step")
+    assert terms["total"] == pytest.approx(sum(terms[name] for name in named))
+
+
+def test_on_rails_nothing_is_added_where_nothing_is_repaired():
+    held = predict("rank-freeze", PHYSICS, start=0.0, hold=0.1, **SAME)
+    assert on_rails(held, PHYSICS, groups=2) == held
 
 
 def test_the_prediction_for_a_dark_circuit_has_no_term_for_a_spare():

@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.clock import Deadline
 from testbed.control import protocol
-from testbed.control.controller import JobObserved, JobView, Scope, TimerExpired, View
+from testbed.control.controller import (
+    JobObserved,
+    JobView,
+    MembershipChanged,
+    Scope,
+    TimerExpired,
+    View,
+)
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rail_moves import MoveRail, RecordHeld
 from testbed.control.rails import Rails
@@ -198,6 +206,62 @@ def test_a_change_that_waits_when_its_job_ends_moves_nothing(at_work, tells_of_m
     under_way = frozenset() if tells_of_motion else rails.circuits("pp0")
     assert [kind for kind, _ in rails.lab.acts] == ["isolate" if tells_of_motion else "connect"]
     assert rails.lit == under_way
+
+
+def with_another(rails, name, generation=2):
+    """Have another host take the place of rank 1; return its circuits with the group's others."""
+    hosts = (RANKS[0], HOSTS[4], *RANKS[2:])
+    rails.ports = rank_ports(hosts, rails.bench.lab.ports())
+    members = JobView(hosts, rails.ports, generation, groups=GROUPS)
+    rails.executor.observe(MembershipChanged("main", members))
+    for rank in GROUPS[name]:
+        rails.executor.observe(JobObserved("main", protocol.GroupJoined(rank, name)))
+    return rails.circuits(name)
+
+
+def test_circuits_to_a_host_that_was_replaced_go_when_their_ports_are_needed(at_work):
+    rails = at_work()
+    rails.reach("dp0")
+    assert rails.are_told("dp0")
+    before = rails.lit
+    rails.told.clear()
+    wanted = with_another(rails, "dp0")
+    rails.reach("dp0")
+    assert rails.are_told("dp0")
+    assert rails.executor.failure == ""
+    assert rails.lit == wanted
+    assert wanted.isdisjoint(before)
+    rails.bench.fabric.check(soon())
+
+
+def test_nothing_is_made_to_a_host_that_was_given_up_and_nothing_fails(at_work):
+    rails = at_work()
+    gone = rails.bench.hosts.pop(RANKS[1])
+    rails.reach("dp0")
+    has_moved = rails.inbox.wait(lambda: bool(rails.lit), Deadline.after(0.5))
+    assert not has_moved and not rails.executor.failure
+    assert not [one for one in rails.told if one.message["do"] == "stage-lit"]
+    rails.bench.hosts[RANKS[1]] = gone
+
+
+@pytest.mark.parametrize("tells_of_motion", CHANGES)
+def test_a_host_that_is_given_up_while_circuits_are_made_to_it_is_not_left_with_any(
+    at_work, tells_of_motion
+):
+    rails, gone = at_work(), {}
+    if tells_of_motion:
+        rails.tell_of_motion()
+
+    def give_up():
+        gone.update({RANKS[1]: rails.bench.hosts.pop(RANKS[1], None) or gone[RANKS[1]]})
+
+    rails.lab.on_act = give_up
+    rails.reach("dp0")
+    owned = rails.bench.fabric.owned
+    assert rails.inbox.wait(lambda: bool(gone) and not owned.all, soon())
+    assert not [one for one in rails.told if one.message["do"] == "stage-lit"]
+    assert not rails.executor.failure
+    rails.bench.hosts |= gone
 
 
 class HoldsBack:

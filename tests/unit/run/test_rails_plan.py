@@ -6,7 +6,8 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
-from testbed.run.places import ports_of_ranks
+from testbed.jobs.hybrid_descriptors import HybridOptions
+from testbed.run.places import Place, ports_of_ranks
 from testbed.run.planning.placement import place
 from testbed.run.planning.planner import make_plan
 from testbed.run.planning.steps import RunTrial
@@ -92,3 +93,49 @@ def test_what_rails_cannot_do_is_refused(planned, name):
     with pytest.raises(FileError) as caught:
         make_plan(*planned(**changes), seed=1)
     assert message in str(caught.value)
+
+
+WITH_SPARE = """\
+experiment: replaced
+question: Who takes whose place?
+needs: {hosts: 5, fabric: circuit}
+jobs:
+  main: {kind: KIND, ranks: 8, ranks_per_host: 2, mesh: {dp: 2, pp: 2, tp: 2}MORE}
+controllers: [{kind: rails}, {kind: replace}]
+faults: [{kind: power-cut, target: rank 2, at: {step: 4}}]
+"""
+
+
+@pytest.fixture
+def with_spare(tmp_path):
+    def plan(kind="hybrid", more=", spares: 1, steps: 9"):
+        (tmp_path / "e").write_text(WITH_SPARE.replace("KIND", kind).replace("MORE", more))
+        return load_experiment(tmp_path / "e"), load_lab(CONFIGS / "rails.yaml")
+
+    return plan
+
+
+def test_a_spare_has_a_place_for_each_rank_of_a_host(with_spare):
+    (placed,) = place(*with_spare()).values()
+    assert placed.spare_places == (Place("h4", 0), Place("h4", 1))
+    assert placed.used == ("h0", "h1", "h2", "h3", "h4")
+
+
+def test_the_plan_has_a_spare_take_all_ranks_of_the_host_that_fails(with_spare):
+    plan = make_plan(*with_spare(), seed=1)
+    (trial,) = [step for step in plan.steps if isinstance(step, RunTrial)][:1]
+    (recovery,) = trial.recoveries
+    assert [(one.victim, one.replacement) for one in recovery.decisions] == [("h1", "h4")]
+    assert [(one.host, one.means) for one in recovery.fences] == [("h1", "none")]
+    assert recovery.hosts == ("h0", "h0", "h4", "h4", "h2", "h2", "h3", "h3")
+
+
+def test_a_job_without_replicas_is_not_replaced_on_rails(with_spare):
+    given = with_spare("allreduce", ", sizes: [4 KiB]")
+    with pytest.raises(FileError, match="no rank on another host holds the state of rank 0"):
+        make_plan(*given, seed=1)
+
+
+def test_spares_of_a_mesh_without_replicas_are_refused():
+    with pytest.raises(ValueError, match="without replicas cannot be restored"):
+        HybridOptions(8, {"pp": 4, "tp": 2}, spares=1)
