@@ -95,6 +95,7 @@ def test_a_chip_of_a_slice_is_replaced_and_the_slice_beside_it_keeps_its_paths(
     assert {step["data"]["rank"] for step in after} == {0, 1}
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_stuck_cell_is_found_by_the_light_and_routed_around(
     testbed: CommandLine, tmp_path: Path

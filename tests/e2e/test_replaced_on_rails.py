@@ -12,6 +12,8 @@ from testbed.analysis.rail_monitor import monitor
 from testbed.record.log import read_events
 from tests.e2e.commandline import ROOT, CommandLine
 
+pytestmark = pytest.mark.soak
+
 EXPERIMENT = """\
 experiment: replaced-on-rails
 question: Does training on rails go on with the same bits on a spare host?
