@@ -56,9 +56,9 @@ def doctor(
     """Check whether this machine can run a twin, and whether all devices of a lab answer."""
     is_named = lab or twin or os.environ.get(LAB_VARIABLE)
     options = {"--wiring": wiring, "--cells": cells, "--accept-host-keys": accept_host_keys}
-    check = _chosen([option for option, is_chosen in options.items() if is_chosen])
-    if not is_named and check:
-        raise UsageError("no lab is given", hint=f"name it: testbed doctor rack {check}")
+    option = _chosen([name for name, is_chosen in options.items() if is_chosen])
+    if not is_named and option:
+        raise UsageError("no lab is given", hint=f"name it: testbed doctor rack {option}")
     if not is_named:
         from testbed.twin.doctor import examine_machine
 
