@@ -118,9 +118,11 @@ class _Run:
         owner = event.origin.owner
         owned[owner] = owned.get(owner, frozenset()) | (lit - _merged(owned))
         before, self._circuits = self._circuits, owned
-        if self._trial is None:
+        changed = sorted(owner for owner in owned if owned[owner] != before.get(owner))
+        if self._trial is None:  # those of a job that has begun before the trial have a cause
+            self._why |= dict.fromkeys(changed, self._cause(event))
             return
-        for name in sorted(owner for owner in owned if owned[owner] != before.get(owner)):
+        for name in changed:
             if event.subject in self._trial.faults or owned[name] in self._trial.planned_circuits(
                 name
             ):

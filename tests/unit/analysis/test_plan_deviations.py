@@ -119,6 +119,14 @@ def test_other_circuits_at_the_beginning_of_a_trial_are_found():
     )
 
 
+def test_circuits_that_ranks_asked_for_before_a_trial_name_who_asked():
+    asked = event(20, "circuits.asked", "rank 1", None, number=0, circuits=1, of=[0, 1])
+    changed = event(21, "fabric.change", "circuit-requests", None, 20, circuits=SPLICED_NAMES)
+    assert told(PLAN, [*RUN[:5], asked, changed, RUN[5]])[0] == (
+        "trial 0 begins with job main on other circuits: circuits.asked 20 of rank 1"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
