@@ -18,7 +18,7 @@ from testbed.control.controller import (
     overlapping,
     seen_by,
 )
-from testbed.control.quiet import QuietWatch, WatchfulPolicy
+from testbed.control.watchdog import PolicyWithWatchdog, WatchdogController
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects, in_order
 from testbed.jobs.contracts import Job, RailsJob, ReplicatedJob, StepJob
@@ -80,8 +80,9 @@ def _made(spec: ControllerSpec) -> Controller:
     make = kind("controllers", spec.kind).load()
     if spec.is_policy:
         policy = make(spec.options)
-        of_its_kind = QuietWatch if isinstance(policy, WatchfulPolicy) else PolicyController
-        return of_its_kind(policy, spec.job, spec.acts_on)
+        if isinstance(policy, PolicyWithWatchdog):
+            return WatchdogController(policy, spec.job, spec.acts_on)
+        return PolicyController(policy, spec.job, spec.acts_on)
     controller: Controller = make(spec.options, spec.job)
     return controller
 

@@ -33,8 +33,8 @@ from testbed.control.protocol import (
     StepDone,
     ValuesCorrupt,
 )
-from testbed.control.quiet import QuietWatch
 from testbed.control.replace import Replace
+from testbed.control.watchdog import WatchdogController
 from testbed.fabric.circuits import HostPort
 
 HOSTS = ("h0", "h0", "h1", "h1", "h2", "h2", "h3", "h3")
@@ -149,7 +149,7 @@ def test_all_hosts_are_probed_when_nothing_is_heard_of_the_job(story):
 
 def quiet():
     policy = Replace(ReplaceOptions(quiet=1.0))
-    controller = QuietWatch(policy, "main", ("membership",))
+    controller = WatchdogController(policy, "main", ("membership",))
     ports = tuple((HostPort(host, "p0"),) for host in HOSTS)
     job = JobView(HOSTS, ports, replicas=REPLICAS)
     fences = dict.fromkeys((*HOSTS, "h4"), ALL)

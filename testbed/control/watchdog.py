@@ -24,14 +24,14 @@ _SIGNS = protocol.GroupJoined | protocol.StageReached | protocol.StageLeft | pro
 
 
 @runtime_checkable
-class WatchfulPolicy(Policy, Protocol):
+class PolicyWithWatchdog(Policy, Protocol):
     """A policy that wants to know when nothing is heard of a job for `quiet` seconds."""
 
     quiet: float
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchdogState:
     """The state of a policy, when its job was last heard, and how often it was quiet since."""
 
     of: Any
@@ -39,18 +39,18 @@ class Watched:
     times: int = 0
 
 
-class QuietWatch(PolicyController):
-    """A policy and its clock; while a job stays quiet it is told after twice the time each."""
+class WatchdogController(PolicyController):
+    """A policy with a watchdog, whose time doubles with each expiry while the job stays quiet."""
 
-    _policy: WatchfulPolicy
+    _policy: PolicyWithWatchdog
 
-    def begin(self, view: View) -> Watched:
+    def begin(self, view: View) -> WatchdogState:
         """Return the first state, of a job that was heard now."""
-        return Watched(super().begin(view), view.now)
+        return WatchdogState(super().begin(view), view.now)
 
     def step(
-        self, state: Watched, now: float, observation: Observation
-    ) -> tuple[Watched, tuple[Command, ...]]:
+        self, state: WatchdogState, now: float, observation: Observation
+    ) -> tuple[WatchdogState, tuple[Command, ...]]:
         """Return the next state, and the policy's commands as commands of the job."""
         match observation:
             case TimerExpired():
@@ -61,10 +61,10 @@ class QuietWatch(PolicyController):
         own, commands = super().step(state.of, now, observation)
         return replace(state, of=own), commands
 
-    def wake_at(self, state: Watched) -> float | None:
+    def wake_at(self, state: WatchdogState) -> float | None:
         """Return when the job will have been quiet for too long, once more."""
         return state.heard + self._policy.quiet * (2.0 ** (state.times + 1) - 1)
 
-    def is_recovering(self, state: Watched) -> bool:
+    def is_recovering(self, state: WatchdogState) -> bool:
         """Tell whether the policy has a recovery under way."""
         return super().is_recovering(state.of)
