@@ -5,6 +5,7 @@ It takes leases, opens switches and hosts, and brings everything back, whatever 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ _Finding = TypeVar("_Finding")
 
 
 @dataclass
-class LabCheck(Generic[_Finding]):
+class LabCheck(ABC, Generic[_Finding]):
     """A check of an open lab; `tell` receives each finding as soon as it is certain."""
 
     name: ClassVar[str]
@@ -43,9 +44,9 @@ class LabCheck(Generic[_Finding]):
     tell: Callable[[_Finding], None]
     _stopped: bool = False
 
+    @abstractmethod
     def run(self) -> list[_Finding]:
         """Return all findings; raise LabError once `end` was called."""
-        raise NotImplementedError
 
     def end(self, running: Future[list[_Finding]], deadline: Deadline) -> None:
         """Make `run`, which is in progress, stop, and wait until its last circuit is removed.
