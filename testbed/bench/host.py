@@ -171,14 +171,15 @@ class BenchHost:
             address=str(peer.spec.ports[peer_port].address.ip) if direct else "",
         )
 
-    def call(self, peers: Iterable[BenchHost], mark: int) -> Future[Answer]:
-        """Call the ports of other hosts over each fabric port, by datagrams with a mark.
+    def send_beacons(self, peers: Iterable[BenchHost], mark: int) -> Future[Answer]:
+        """Send beacons, datagrams with a mark, from each fabric port to those of other hosts.
 
-        The answer maps each port of this host to the `[host, port]` that it has heard so far with
-        the same mark. A call needs no answer, so light is seen that goes one way only.
+        The answer maps each port of this host to the `[host, port]` whose beacons with the same
+        mark it has received so far. A beacon needs no answer, so light that goes one way only is
+        seen, too.
         """
         numbers = [number for peer in peers for number in peer.identity_ports.values()]
-        return self.link.post("call", numbers=numbers, mark=mark)
+        return self.link.post("beacons", numbers=numbers, mark=mark)
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
         """Start a rank's process in a slot of this host and return its process id."""

@@ -1,8 +1,9 @@
-"""Find a stuck cell of a photonic mesh: make circuits, and have hosts say whom they hear.
+"""Find a stuck cell of a photonic mesh: make circuits, and see which beacons hosts receive.
 
-A mesh cannot be asked how its cells stand, so only light tells. Under each setting every port calls
-all others, one way, and it is compared who should be heard, if all cells moved or if any one of
-them were stuck. Circuits are chosen by how many of these possibilities a look at them rules out.
+A mesh cannot be asked how its cells stand, so only light tells. Under each setting every port sends
+beacons to all others, one way, and those that arrive are compared with those that would, if all
+cells moved or if any one of them were stuck. Circuits are chosen by how many of these possibilities
+a look at them rules out.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _CHOICES = 12
 _VAIN = 3
 """Times in a row that no list rules anything out, after which it is over."""
 _LINK_LIMIT = 10.0
-"""Seconds that cells, carriers and first calls may take…"""
+"""Seconds that cells, carriers and first beacons may take…"""
 _PATIENCE = 4.0
 """… until all were heard once: then so many times what that took, …"""
 _LINK_LEAST = 0.25
 """… and so many seconds."""
 _INTERVAL = 0.02
 _MORE = 3
-"""Calls after all that should be heard are heard, for light that goes astray."""
+"""Beacons after all that should be heard are heard, for light that goes astray."""
 _ANSWER_LIMIT = 5.0
 _OWNER = "cells"
 
@@ -184,37 +185,37 @@ class _MeshCheck:
             yield matching(Circuit.between(*pair) for pair in pairs if can_join(*pair, self.wiring))
 
     def _look(self, search: CellSearch, circuits: Matching) -> None:
-        """Make circuits and have all hosts call; for longer where what is heard is new or odd."""
+        """Make circuits and have all hosts send beacons, for longer where what arrives is new."""
         self.fabric.set_circuits(_OWNER, circuits, Deadline.after(CHANGE_LIMIT + self.settle))
         self._looks += 1
         setting = self._mesh.setting
         assert setting is not None  # the change that was just made has set all cells
         should = search.should_be_seen(setting)
         limit = _PATIENCE * self._slowest + _LINK_LEAST if self._slowest else _LINK_LIMIT
-        seen = Seen(setting, dict(sorted(heard := self._heard(should, min(limit, _LINK_LIMIT)))))
+        seen = Seen(setting, dict(sorted(heard := self._received(should, min(limit, _LINK_LIMIT)))))
         if (search.all_move and not should <= heard) or not search.explains(seen):
-            heard |= self._heard(should, self.settle + _LINK_LIMIT)
+            heard |= self._received(should, self.settle + _LINK_LIMIT)
             seen = Seen(setting, dict(sorted(heard)))
         if len(seen.circuits) < len(heard):
             raise LabError(f"{self.name}: light of one port came out at two: {sorted(heard)}")
         search.look(seen)
         self._log(circuits, seen, should)
 
-    def _heard(self, should: Pairs, limit: float) -> Pairs:
-        """Have all ports call until all are heard that should be, or for `limit` seconds."""
+    def _received(self, should: Pairs, limit: float) -> Pairs:
+        """Have all ports send beacons until all that should arrive have, or for `limit` seconds."""
         hosts = self.check.bench.hosts
         begin, more, found = now(), _MORE, frozenset[tuple[int, int]]()
         end = Deadline.after(limit)
         while more and not end.passed:
-            calls = {
-                name: host.call([hosts[other] for other in hosts if other != name], self._looks)
+            sent = {
+                name: host.send_beacons((hosts[n] for n in hosts if n != name), self._looks)
                 for name, host in hosts.items()
             }
             answers = {}
             answer_limit = Deadline.after(_ANSWER_LIMIT)
-            for name, call in calls.items():
+            for name, answer in sent.items():
                 try:
-                    answers[name] = call.result(answer_limit.left).value
+                    answers[name] = answer.result(answer_limit.left).value
                 except TimeoutError:
                     raise HostError(name, "its agent does not answer") from None
             found |= self._pairs(answers)
@@ -228,11 +229,11 @@ class _MeshCheck:
     def _pairs(self, answers: Mapping[str, Mapping[str, list[list[str]]]]) -> Pairs:
         """Return who was heard where, as ports of the mesh."""
         return frozenset(
-            (self.wiring[caller].tx.number, self.wiring[sink].rx.number)
+            (self.wiring[source].tx.number, self.wiring[sink].rx.number)
             for host, ports in answers.items()
-            for port, callers in ports.items()
-            for caller in (HostPort(*names) for names in callers)
-            if caller in self.wiring and (sink := HostPort(host, port)) in self.wiring
+            for port, sources in ports.items()
+            for source in (HostPort(*names) for names in sources)
+            if source in self.wiring and (sink := HostPort(host, port)) in self.wiring
         )
 
     def _log(self, circuits: Matching, seen: Seen, should: Pairs) -> None:

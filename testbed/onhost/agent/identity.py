@@ -43,8 +43,8 @@ class IdentityPort:
         self._nonces: dict[int, str] = {}
         self.answers: dict[int, dict[str, Any]] = {}
         """What came back, by the number of the question."""
-        self._callers: dict[int, set[tuple[str, str]]] = {}
-        """By the mark of their calls, the ports that were heard."""
+        self._beacons: dict[int, set[tuple[str, str]]] = {}
+        """By mark, the ports whose beacons were received."""
 
     @property
     def number(self) -> int:
@@ -64,17 +64,17 @@ class IdentityPort:
         asked = {"ask": question, "nonce": nonce, "direct": bool(address)}
         self._send(asked, (address or _BROADCAST, number))
 
-    def call(self, number: int, mark: int) -> None:
-        """Name this port to whoever listens at a UDP port; nobody answers.
+    def send_beacon(self, number: int, mark: int) -> None:
+        """Broadcast the name of this port to a UDP port; nothing answers.
 
         So light that goes one way only is noticed where it comes out.
         """
-        self._send({"call": mark}, (_BROADCAST, number))
+        self._send({"beacon": mark}, (_BROADCAST, number))
 
-    def callers(self, mark: int) -> list[tuple[str, str]]:
-        """Return the ports whose calls with a mark were heard; forget those with lower marks."""
-        self._callers = {known: ports for known, ports in self._callers.items() if known >= mark}
-        return sorted(self._callers.get(mark, ()))
+    def beacons(self, mark: int) -> list[tuple[str, str]]:
+        """Return the ports whose beacons with a mark were received; forget lower marks."""
+        self._beacons = {known: ports for known, ports in self._beacons.items() if known >= mark}
+        return sorted(self._beacons.get(mark, ()))
 
     def forget(self, question: int) -> None:
         """Discard the answer to a query, and accept no more answers to it."""
@@ -89,9 +89,9 @@ class IdentityPort:
                 return
             if (message.get("host"), message.get("port")) == (self.host, self.port):
                 continue
-            if "call" in message:
-                caller = message["host"], message["port"]
-                self._callers.setdefault(message["call"], set()).add(caller)
+            if "beacon" in message:
+                sender_port = message["host"], message["port"]
+                self._beacons.setdefault(message["beacon"], set()).add(sender_port)
             elif "ask" in message:
                 to = sender[0] if message.get("direct") else _BROADCAST
                 answer = {"answer": message["ask"], "nonce": message.get("nonce")}

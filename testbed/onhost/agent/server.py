@@ -157,13 +157,13 @@ class Agent:
         port = self._identities[request["port"]]
         self._questions.append(IdentityQuery(request, port, time.monotonic()))
 
-    def do_call(self, request: Message) -> dict[str, list[tuple[str, str]]]:
-        """Call over each port at the UDP ports `numbers`; return by port who was heard so far."""
+    def do_beacons(self, request: Message) -> dict[str, list[tuple[str, str]]]:
+        """Send beacons from each port to the UDP ports `numbers`; return by port those received."""
         mark = request["mark"]
         for port in self._identities.values():
             for number in request["numbers"]:
-                port.call(number, mark)
-        return {name: port.callers(mark) for name, port in self._identities.items()}
+                port.send_beacon(number, mark)
+        return {name: port.beacons(mark) for name, port in self._identities.items()}
 
     def do_start(self, request: Message) -> dict[str, Any]:
         """Start a rank's process, which then waits for its configuration."""

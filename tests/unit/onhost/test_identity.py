@@ -128,26 +128,26 @@ def test_a_query_that_counts_losses_is_sent_each_time_whatever_the_carrier():
     assert fibre.asked == 50
 
 
-def test_a_call_names_its_port_to_who_listens_and_gets_no_answer(ends):
+def test_a_beacon_names_its_port_to_its_receiver_and_gets_no_answer(ends):
     here, there = ends
-    here.call(there.number, 1)
+    here.send_beacon(there.number, 1)
     heard(there)
-    assert there.callers(1) == [("h0", "p0")]
+    assert there.beacons(1) == [("h0", "p0")]
     assert not select.select([here], [], [], 0.05)[0]
 
 
-def test_calls_with_a_lower_mark_do_not_count_and_are_forgotten(ends):
+def test_beacons_with_a_lower_mark_do_not_count_and_are_forgotten(ends):
     here, there = ends
     for mark in (1, 2):
-        here.call(there.number, mark)
+        here.send_beacon(there.number, mark)
         heard(there)
-    assert there.callers(2) == [("h0", "p0")]
-    assert there.callers(1) == []
+    assert there.beacons(2) == [("h0", "p0")]
+    assert there.beacons(1) == []
 
 
-def test_a_call_without_the_token_of_the_run_is_not_heard(ends):
+def test_a_beacon_without_the_token_of_the_run_is_ignored(ends):
     stranger = IdentityPort("h9", "p0", "lo", "another token")
-    stranger.call(ends[1].number, 1)
+    stranger.send_beacon(ends[1].number, 1)
     heard(ends[1])
     stranger.close()
-    assert ends[1].callers(1) == []
+    assert ends[1].beacons(1) == []

@@ -63,7 +63,7 @@ class Rack:
         self.lease = leases.take(needs(self.lab, self.lab.hosts), "cells", self.run)
         self.bench.guard.hold(self.lease)
         self.bench.open_instruments(["mesh"], Deadline.after(10))
-        self.bench.hosts.update({name: Voice(name, self) for name in self.lab.hosts})
+        self.bench.hosts.update({name: BeaconHost(name, self) for name in self.lab.hosts})
         self.before_answering = lambda: None
         self.told = []
         self.check = CellCheck(self.bench, self.journal, self.log, self.told.append)
@@ -78,8 +78,8 @@ class Rack:
         circuits = self.mesh.circuits(self.far_end.cells)
         return {i: e for i, e in circuits.items() if i in wired}
 
-    def callers(self, name):
-        """Return who is heard at a host's port."""
+    def senders(self, name):
+        """Return whose beacons arrive at a host's port."""
         light, n = self.light(), int(name[1:])
         sources = (i for i, e in light.items() if e == n + 1 + COUNT and i != n + 1)
         return [[f"h{i - 1}", "p0"] for i in sources if i + COUNT in light.values()]
@@ -96,17 +96,17 @@ class Rack:
         self.log.close()
 
 
-class Voice:
-    """A host's agent, as far as it calls over its port and says whom it heard."""
+class BeaconHost:
+    """A host's agent, as far as it sends beacons and says which it received."""
 
     def __init__(self, name, rack):
-        self.name, self._rack, self.calls = name, rack, 0
+        self.name, self._rack, self.sent = name, rack, 0
 
-    def call(self, peers, mark):
-        self.calls += 1
+    def send_beacons(self, peers, mark):
+        self.sent += 1
         self._rack.before_answering()
         future = Future()
-        future.set_result(Answer({"p0": self._rack.callers(self.name)}, 0.0, 0.0))
+        future.set_result(Answer({"p0": self._rack.senders(self.name)}, 0.0, 0.0))
         return future
 
 
