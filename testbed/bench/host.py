@@ -188,14 +188,12 @@ class BenchHost:
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 
-    def send_to_rank(
-        self, slot: int, message: Mapping[str, Any], grace: float = 0.0
-    ) -> Future[Answer]:
-        """Send a message to a rank through the agent.
+    def send_to_rank(self, slot: int, message: Mapping[str, Any], grace: float = 0.0) -> None:
+        """Send a message to a rank through the agent, which does not say that it has.
 
         A starting rank may be silent for `grace` seconds longer, until it reports that it is ready.
         """
-        return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
+        self.link.notify("tell", slot=slot, message=dict(message), grace=grace)
 
     def signal_rank(
         self, slot: int, name: str, deadline: Deadline, watched: str = ""

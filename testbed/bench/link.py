@@ -100,12 +100,23 @@ class AgentLink:
             if closed:
                 future.set_exception(HostError(self.host, closed))
                 return future
-            try:
-                self._channel.send(frame)
-            except HostError as error:
-                self._broken = str(error.args[0]).removeprefix(f"{self.host}: ")
-                self._channel.close()  # a part of it may be sent; what waits fails with the link
+            self._transmit(frame)
         return future
+
+    def notify(self, do: str, **fields: Any) -> None:
+        """Send a request that is not answered, whatever comes of it; a lost link is no error."""
+        frame = encode({"id": None, "do": do, **fields})
+        with self._sending:
+            if not self._closed:
+                self._transmit(frame)
+
+    def _transmit(self, frame: bytes) -> None:
+        """Send a frame; close the link where it cannot be sent. The caller holds `_sending`."""
+        try:
+            self._channel.send(frame)
+        except HostError as error:
+            self._broken = str(error.args[0]).removeprefix(f"{self.host}: ")
+            self._channel.close()  # a part of it may be sent; what waits fails with the link
 
     def keep_alive(self, patience: float) -> None:
         """Send the request `alive` five times in every `patience` seconds, or the agent would exit.

@@ -1,11 +1,12 @@
 """The agent: one process per host that carries out the orchestrator's requests over SSH.
 
 It reads framed JSON on standard input and writes it on standard output. A request carries `id` and
-`do`; its answer carries the same number as `re`, and either `ok` or `error`. Anything else is sent
-as `event`. Every stamp called `mono` is of this host's monotonic clock. When standard input closes,
-or no request comes for the time that the orchestrator set, the agent kills its ranks, undoes its
-network changes, and ends. If it is killed, the next agent on this host undoes its changes
-(journal.py).
+`do`; its answer carries the same number as `re`, and either `ok` or `error`; where `id` is null, no
+answer is wanted. Anything else is sent as `event`. What one turn of the loop has to send leaves in
+one piece: each piece wakes several threads of the orchestrator. Every stamp called `mono` is of
+this host's monotonic clock. When standard input closes, or no request comes for the time that the
+orchestrator set, the agent kills its ranks, undoes its network changes, and ends. If it is killed,
+the next agent on this host undoes its changes (journal.py).
 """
 
 from __future__ import annotations
@@ -80,22 +81,26 @@ class Agent:
             self._answer(request)
 
     def _answer(self, request: Message) -> None:
+        number, answer = request["id"], {}
         try:
             result = getattr(self, "do_" + request["do"].replace("-", "_"))(request)
         except (OSError, KeyError, ValueError, AttributeError) as error:
-            self._send({"re": request["id"], "error": f"{type(error).__name__}: {error}"})
-            return
-        if result is not None:
-            self._send({"re": request["id"], "ok": result})
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        else:
+            if result is not None:
+                answer = {"ok": result}
+        if answer and number is not None:
+            self._send({"re": number, **answer})
 
     def _send_event(self, event: str, **fields: Any) -> None:
         self._send({"event": event, "mono": time.monotonic(), **fields})
 
     def _send(self, message: Message) -> None:
         self._unsent += encode(message)
-        self._flush()
 
     def _flush(self) -> None:
+        if not self._unsent:
+            return
         try:
             sent = os.write(1, self._unsent)
             del self._unsent[:sent]
@@ -238,8 +243,6 @@ class Agent:
         return CARRIER_PERIOD if self._watch else 0.05
 
     def _tick(self) -> None:
-        if self._unsent:
-            self._flush()
         self._look_at_carriers()
         if self._started:
             self._started.check_heartbeats()
@@ -248,6 +251,7 @@ class Agent:
         silence = time.monotonic() - self._last_request
         if self._silence_limit and silence > self._silence_limit:
             self._ending = True
+        self._flush()
 
     def _over(self, question: IdentityQuery) -> bool:
         has_carrier = self._watch is not None and self._watch.is_up(question.port.port)

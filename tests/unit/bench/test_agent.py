@@ -54,6 +54,13 @@ def test_a_failed_request_is_answered_with_an_error_and_the_agent_continues(
     assert agent.ask("alive") == {}
 
 
+def test_a_request_without_a_number_is_not_answered_even_where_it_fails(agent):
+    agent.link.notify("tell", slot=3, message={"do": "exit"}, grace=0.0)
+    agent.link.notify("alive")
+    assert agent.ask("alive") == {}
+    assert not agent.link.is_over
+
+
 def test_ending_a_rank_that_never_ran_succeeds(agent):
     assert agent.ask("end", slot=0) == {"gone": True}
 

@@ -107,6 +107,15 @@ def test_a_reply_has_the_interval_in_which_the_agent_answered(line):
     assert answer.sent < answer.received
 
 
+def test_a_notification_has_no_number_and_waits_for_nothing(line):
+    link, _, far = line
+    link.notify("tell", slot=3)
+    assert far.question() == {"id": None, "do": "tell", "slot": 3}
+    far.hang_up()
+    assert link.is_over_within(10)
+    link.notify("tell", slot=3)  # nobody is there to hear it
+
+
 def test_replies_are_matched_to_requests_in_any_order(line):
     link, _, far = line
     futures = [link.post("echo", n=n) for n in range(20)]

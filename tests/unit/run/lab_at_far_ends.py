@@ -101,6 +101,8 @@ class HostEnd:
             return
         if request["do"] in ON_HOSTS:
             self._note(request["do"], self.name)
+        if request["id"] is None:
+            return
         body = json.dumps({"re": request["id"], "ok": self._said(request)}).encode()
         line.sendall(len(body).to_bytes(4, "big") + body)
 
