@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import TIMEOUT_MAX, Timer
 from typing import Any
 
 from testbed.clock import now
@@ -28,7 +27,6 @@ class ActiveController:
         """It observes nothing more; what of its commands has not moved anything yet must not."""
         self._inbox = inbox
         self._wake_at: float | None = None
-        self._timer: Timer | None = None
         self._expiry: Outcome | None = None
         """What the timer that is set puts into the inbox; one from before it counts no more."""
 
@@ -60,10 +58,7 @@ class ActiveController:
         if wake_at is None:
             return
         self._wake_at, self._expiry = wake_at, Outcome(self, TimerExpired())
-        left = min(max(0.0, wake_at - now()), TIMEOUT_MAX)
-        self._timer = Timer(left, self._inbox.observe, [self._expiry])
-        self._timer.daemon = True
-        self._timer.start()
+        self._inbox.set_timer(self, wake_at, self._expiry)
 
     def end(self) -> None:
         """Let it observe nothing more. Safe to call twice."""
@@ -72,9 +67,8 @@ class ActiveController:
 
     def stop_timer(self) -> None:
         """Let the controller sleep until it observes something. Safe to call twice."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._expiry = self._wake_at = None
+        self._inbox.cancel_timer(self)
+        self._expiry = self._wake_at = None
 
     # --- outcomes of its commands -----------------------------------------------------------
 

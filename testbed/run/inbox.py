@@ -18,7 +18,7 @@ from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from testbed.analysis.steps import KINDS
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.control.controller import Observation
 from testbed.errors import LabError, TestbedError
 from testbed.events.origin import NOWHERE, Origin
@@ -138,6 +138,8 @@ class Inbox:
         self._backlog = Backlog()
         self._asleep = Lock()
         """Held while nothing has come since the last look."""
+        self._timers: dict[object, tuple[float, Outcome]] = {}
+        """By whom it was set: when a timer is over, and the outcome of that."""
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
         self._under_way: set[Future[Any]] = set()
 
@@ -148,6 +150,17 @@ class Inbox:
     def observe(self, observation: Observation | Outcome) -> None:
         """Add what all controllers observe, or the outcome of one's command; from any thread."""
         self._put(observation)
+
+    def set_timer(self, of: object, at: float, expiry: Outcome) -> None:
+        """Have an outcome handled at an instant, in place of a timer set before for the same.
+
+        Only from the run's own thread, which waits no longer than that.
+        """
+        self._timers[of] = at, expiry
+
+    def cancel_timer(self, of: object) -> None:
+        """Forget a timer, if there is one that is not over yet. Only from the run's own thread."""
+        self._timers.pop(of, None)
 
     def interrupt(self, number: int) -> None:
         """Add a signal; the present wait ends with Interrupted."""
@@ -262,15 +275,26 @@ class Inbox:
         """
         self._sort()
         while not self._backlog:
-            if not self._asleep.acquire(timeout=min(deadline.left, TIMEOUT_MAX)):
+            left = min(deadline.left, self._until_timer(), TIMEOUT_MAX)
+            if not self._asleep.acquire(timeout=left) and deadline.passed:
                 break
             self._sort()
         return self._backlog.take()
+
+    def _until_timer(self) -> float:
+        """Return how many seconds are left of the next timer, if any."""
+        if not self._timers:
+            return TIMEOUT_MAX
+        return max(0.0, min(at for at, _ in self._timers.values()) - now())
 
     def _sort(self) -> None:
         """Move what has come so far into the backlog; what comes meanwhile waits its turn."""
         for _ in range(self._items.qsize()):
             self._backlog.add(self._items.get_nowait())
+        if self._timers and not self._until_timer():
+            over = [of for of, (at, _) in self._timers.items() if at <= now()]
+            for of in over:
+                self._backlog.add(self._timers.pop(of)[1])
 
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.clock import Deadline, now
+from testbed.control.controller import TimerExpired
 from testbed.control.protocol import Fenced, HostSilent
 from testbed.errors import HostError, LabError
 from testbed.events.origin import NOWHERE, Origin, attributed, current_origin
-from testbed.run.inbox import Interrupted, Report
+from testbed.run.inbox import Interrupted, Outcome, Report
 from testbed.run.time_limits import time_limit
 
 LONG = 30.0
@@ -54,6 +55,56 @@ def test_a_wait_for_a_condition_that_already_holds_returns_at_once(inbox):
 
 
 def test_a_wait_returns_false_at_its_deadline(inbox):
+    began = now()
+    assert not inbox.wait(lambda: False, soon(0.05))
+    assert 0.05 <= now() - began < LONG
+
+
+def expiry():
+    return Outcome(object(), TimerExpired())
+
+
+def test_timers_expire_in_their_order_and_not_before_their_time(inbox):
+    heard, began = [], now()
+    inbox.handler = lambda item: heard.append((item, now() - began))
+    late, early = expiry(), expiry()
+    inbox.set_timer("late", began + 0.06, late)
+    inbox.set_timer("early", began + 0.03, early)
+    assert inbox.wait(lambda: len(heard) == 2, soon())
+    assert [item for item, _ in heard] == [early, late]
+    assert all(at >= due for (_, at), due in zip(heard, (0.03, 0.06), strict=True))
+
+
+def test_a_timer_is_replaced_by_a_later_one_of_the_same_and_can_be_cancelled(inbox):
+    heard = []
+    inbox.handler = heard.append
+    first, second, other = expiry(), expiry(), expiry()
+    inbox.set_timer("one", now() + 0.01, first)
+    inbox.set_timer("one", now() + 0.03, second)
+    inbox.set_timer("other", now() + 0.01, other)
+    inbox.cancel_timer("other")
+    inbox.cancel_timer("nobody's")
+    assert not inbox.wait(lambda: len(heard) > 1, soon(0.1))
+    assert heard == [second]
+
+
+def test_a_timer_that_is_over_is_handled_despite_a_flood_of_items(inbox):
+    over = expiry()
+    heard = []
+
+    def handle(item):
+        heard.append(item)
+        inbox.observe(Fenced())
+
+    inbox.handler = handle
+    inbox.observe(Fenced())
+    inbox.set_timer("one", now() + 0.02, over)
+    assert inbox.wait(lambda: over in heard, soon())
+
+
+def test_a_wait_ends_at_its_deadline_before_a_later_timer(inbox):
+    inbox.handler = lambda item: pytest.fail("the timer is not over")
+    inbox.set_timer("one", now() + LONG, expiry())
     began = now()
     assert not inbox.wait(lambda: False, soon(0.05))
     assert 0.05 <= now() - began < LONG
