@@ -9,7 +9,6 @@ from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import RAILS
 from testbed.analysis.settings import Settings
 from testbed.analysis.trial import TrialResult
-from testbed.rails.profile import ControlCost
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
@@ -45,8 +44,8 @@ def with_replays(
         for name in others:
             for source, trial in zip(of_arm[base], of_arm[name], strict=False):
                 source = found[id(source)]
-                delay, mode = dark[name] - dark[base], _mode(*on_rails[name])
-                if source.counts and (seconds := _replayed(source, delay, mode)):
+                mode = _mode(*on_rails[name])
+                if source.counts and (seconds := replayed(source, dark[base], dark[name], mode)):
                     was = found[id(trial)]
                     predicted = {**was.predicted, "iteration_time": seconds}
                     found[id(trial)] = replace(was, predicted=predicted)
@@ -71,14 +70,17 @@ def _sweeps(
     return sweeps
 
 
-def _replayed(source: TrialResult, delay: float, mode: Mode) -> float | None:
-    """Return an iteration at a delay by the replay of a trial; None where it gives none."""
-    profile, control = source.rail_profile, source.values.get("control_time")
-    if profile is None or control is None:
+def replayed(source: TrialResult, dark: float, delay: float, mode: Mode) -> float | None:
+    """Return an iteration at a delay by the replay of a trial; None where it gives none.
+
+    `dark` is the delay in that trial; what a change took beyond it is the control's own.
+    """
+    profile = source.rail_profile
+    if profile is None:
         return None
-    cost = ControlCost(change=max(0.0, float(control)))
+    control = replace(profile.control, change=max(0.0, profile.control.change - dark))
     try:
-        found = replay(workload_of(replace(profile, control=cost)), Rails(delay, mode))
+        found = replay(workload_of(replace(profile, control=control)), Rails(delay, mode))
     except ValueError:
         return None
     return found.iteration

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.rail_profile import NoProfile, rail_profile
 from testbed.events import Event
-from testbed.rails.profile import Profile
+from testbed.rails.profile import ControlCost, Operation, Profile, stages_of
+
+_ERROR = 0.002
+"""Seconds that an instant of a host may be off on the orchestrator's clock."""
 
 
 def rail_values(samples: Iterable[Event], others: Iterable[Event]) -> dict[str, float]:
@@ -45,12 +49,48 @@ def _losses(samples: Iterable[Event]) -> dict[str, float]:
 
 
 def profile_of(number: int, events: Iterable[Event], clocks: Clocks) -> Profile | None:
-    """Return the profile of a trial from what its ranks communicated, where that gives one."""
+    """Return the profile of a trial from what its ranks communicated, where that gives one.
+
+    Its control is what the ranks saw of it, the delay of the switch included.
+    """
+    events = list(events)
     said = [event for event in events if event.kind in ("sample", "operations")]
     try:
-        return rail_profile(said, f"trial {number}", clocks=clocks)
+        profile = rail_profile(said, f"trial {number}", clocks=clocks)
     except NoProfile:
         return None
+    lit = [event for event in events if event.kind == "stage.lit"]
+    return replace(profile, control=_control(profile, lit))
+
+
+def _control(profile: Profile, lit: Iterable[Event]) -> ControlCost:
+    """Return the median times from when the last rank reached a stage until the last could go on.
+
+    So messages of ranks to the controller count, and its answers to them. Which stages were changed
+    for, the events say that are written in between.
+    """
+    told = defaultdict[tuple[int, ...], list[Event]](list)
+    for event in lit:
+        told[tuple(event.data["stage"][2])].append(event)
+    waits: dict[bool, list[float]] = {False: [], True: []}
+    for first in _first_of_stages(profile):
+        came, went = max(each.begin for each in first), max(each.lit for each in first)
+        for event in told[first[0].ranks]:
+            if came - _ERROR <= event.t <= went + _ERROR:
+                waits[event.data["changed"]].append(went - came)
+    unchanged, changed = (statistics.median(each or (0.0,)) for each in waits.values())
+    return ControlCost(unchanged, changed)
+
+
+def _first_of_stages(profile: Profile) -> Iterator[list[Operation]]:
+    """Yield the parts that the ranks of each stage have in its first operation, all of them."""
+    for iteration in profile.iterations:
+        found = defaultdict[tuple[str, int], list[Operation]](list)
+        for own in iteration:
+            for stage in stages_of(own.operations, profile.groups):
+                first = own.operations[stage.first]
+                found[first.group, first.number].append(first)
+        yield from (parts for parts in found.values() if len(parts) == len(parts[0].ranks))
 
 
 _Ends = Mapping[int, Mapping[int, float]]
@@ -58,9 +98,12 @@ _Ends = Mapping[int, Mapping[int, float]]
 
 
 def _iteration_time(ends: _Ends) -> float | None:
-    """Return the median time of an iteration; of ranks the longest."""
+    """Return the median time of an iteration, that of each the mean of its ranks.
+
+    In the long run all ranks take as long; the longest of each iteration would add their jitter.
+    """
     took = [
-        _longest(ends[number - 1], ends[number])
+        _mean_difference(ends[number - 1], ends[number])
         for number in sorted(ends)
         if number - 1 in ends and ends[number].keys() == ends[number - 1].keys()
     ]
@@ -85,5 +128,5 @@ def _ends_of_collectives(samples: Iterable[Event]) -> _Ends:
     return ends
 
 
-def _longest(before: Mapping[int, float], after: Mapping[int, float]) -> float:
-    return max(after[rank] - before[rank] for rank in after)
+def _mean_difference(before: Mapping[int, float], after: Mapping[int, float]) -> float:
+    return statistics.fmean(after[rank] - before[rank] for rank in after)

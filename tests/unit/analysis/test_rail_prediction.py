@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.rail_prediction import with_replays
+from testbed.analysis.rail_prediction import replayed, with_replays
 from testbed.analysis.rail_times import profile_of
+from testbed.events import Event
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
 from tests.unit.analysis.test_checks import trial
@@ -33,3 +34,58 @@ def test_the_job_on_rails_of_an_arm_is_predicted_from_the_same_job_of_another_ar
     assert "iteration_time" not in source.predicted
     assert 0.1 < other.predicted["iteration_time"] < 10.0
     assert slice_.values == {"step_time": 0.1} and slice_.predicted == {}
+
+
+GROUPS = {"dp0": (0, 1), "dp1": (2, 3), "pp0": (0, 2), "pp1": (1, 3)}
+
+
+def planted(dark):
+    """Return a run of four ranks on a rail whose groups take turns, by what its events say.
+
+    They compute for 100 ms before each collective of 20 ms. A change takes the delay of the switch
+    and 10 ms, of which the controller sees 6: the messages of ranks and to them take the rest.
+    """
+    at, events = 10.0, []
+    for step in range(8):
+        came, went = at + 0.1, at + 0.1 + dark + 0.010
+        at = went + 0.020
+        times = {"reached": came, "lit": went, "begin": went, "end": at}
+        for name in (("dp0", "dp1"), ("pp0", "pp1"))[step % 2]:
+            members = GROUPS[name]
+            for rank in members:
+                which = {"rank": rank, "host": f"h{rank}", "step": step, "iteration": step // 2}
+                of = {"dimension": name[:2], "members": members, "size": 1024, "bytes": 1024}
+                data = {**which, **of, **times}
+                events.append(Event(0, at, "sample", f"rank {rank}", 0, data))
+            data = {"rail": "rail0", "stage": [name, step // 2, [*members], 0]}
+            data |= {"changed": True, "seconds": dark + 0.006}
+            events.append(Event(0, went - 0.002, "stage.lit", name, 0, data))
+    clock = {"ahead": 0.0, "bound": 1e-4}
+    return events + [Event(0, 10.0, "clock.offset", f"h{n}", 0, clock) for n in range(4)]
+
+
+@pytest.mark.parametrize("dark", [0.0, 0.035])
+def test_the_control_of_a_profile_is_what_the_ranks_see_of_it(dark):
+    events = planted(dark)
+    found = profile_of(0, events, Clocks(events))
+    assert found.control.change == pytest.approx(dark + 0.010)
+    assert found.control.answer == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mode", "delay", "expected"),
+    [
+        ("on-demand", 0.0, 2 * (0.100 + 0.010 + 0.020)),
+        ("on-demand", 0.250, 2 * (0.100 + 0.260 + 0.020)),
+        ("provisioned", 0.050, 2 * (0.100 + 0.020)),
+        ("provisioned", 0.250, 2 * (0.260 + 0.020)),
+    ],
+)
+@pytest.mark.parametrize("dark", [0.0, 0.035])
+def test_an_arm_is_predicted_with_its_own_delay_and_the_control_of_the_other(
+    dark, mode, delay, expected
+):
+    events = planted(dark)
+    profile = profile_of(0, events, Clocks(events))
+    source = replace(trial(arm="source"), rail_profile=profile)
+    assert replayed(source, dark, delay, mode) == pytest.approx(expected, abs=1e-6)
