@@ -12,6 +12,9 @@ from testbed.contract.family import Family, families
 from testbed.contract.rig import Rig, States, reach, soon
 from testbed.errors import InstrumentError, UsageError
 from testbed.fabric.change import Change
+from testbed.fabric.matchings import round_robin
+from testbed.fabric.mesh import hexagonal
+from testbed.fabric.mesh_ports import choose_ports
 from testbed.plugins import kind
 
 BOTH_WAYS = [one for name, one in families().items() if kind("drivers", name).reciprocal]
@@ -65,6 +68,25 @@ def test_a_port_of_a_switch_with_one_side_is_in_one_cross_connect(one_side):
 def test_the_device_reports_that_all_its_ports_are_on_one_side(one_side):
     one_side.family = Family("polatis", ("tcp",), inputs=8, outputs=0)
     assert one_side.driver().capabilities.has_one_side
+
+
+def test_a_photonic_mesh_joins_two_ports_by_one_route_that_light_takes_both_ways(tmp_path):
+    routed = choose_ports(hexagonal(4, 4), 8, "bidi")
+    size = {"width": 4, "height": 4, "bidi": routed.rim}
+    mesh = Family("photonic-mesh", ("tcp",), inputs=8, outputs=0, options=size, blind=True)
+    rig = Rig(mesh, "tcp", tmp_path, both_ways=True)
+    try:
+        switch = rig.driver()
+        switch.presume({})
+        assert switch.capabilities.has_one_side
+        for matching in round_robin(8):
+            wanted = {1 + a: 1 + b for a, b in matching}
+            assert reach(switch, wanted).state == wanted
+            rig.wait_for_light({**wanted, **{e: i for i, e in wanted.items()}})
+        assert reach(switch, {2: 7}).state == {2: 7}
+        rig.wait_for_light({2: 7, 7: 2})
+    finally:
+        rig.close()
 
 
 @pytest.mark.parametrize("fault", ["misrouted", "lie", "stuck", "vanish"])

@@ -11,10 +11,7 @@ from testbed.fabric import mesh_map
 from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
 from testbed.fabric.mesh_switch import MeshSwitch
 from testbed.files import parse_json, read_file
-from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-
-_MOST = 8 << 20
-"""Bytes of a file; 63 settings of a mesh of 14 × 14 take 0.1 MB."""
+from testbed_drivers.switches.descriptors.photonic_mesh import LARGEST_FILE, PhotonicMeshOptions
 
 
 def described_mesh(options: PhotonicMeshOptions) -> Mesh:
@@ -26,7 +23,7 @@ def described_mesh(options: PhotonicMeshOptions) -> Mesh:
     mesh = (
         _of_file(options)
         if options.file
-        else hexagonal(options.width, options.height, options.ingress, options.egress)
+        else hexagonal(options.width, options.height, options.ingress, options.egress, options.bidi)
     )
     index = {number: place for place, number in enumerate(numbers_of(mesh))}
     bar, cross = set(options.stuck_bar), set(options.stuck_cross)
@@ -52,10 +49,10 @@ def numbers_of(mesh: Mesh) -> Iterable[int]:
 
 def _of_file(options: PhotonicMeshOptions) -> Mesh:
     name = options.file
-    if options.ingress or options.egress:
-        raise ValueError(f"{name} has the ports of the mesh: remove 'ingress' and 'egress'")
+    if options.ingress or options.egress or options.bidi:
+        raise ValueError(f"{name} has the ports of the mesh: remove 'ingress', 'egress' and 'bidi'")
     try:
-        value: Any = parse_json(read_file(Path(name), _MOST, follow=True))
+        value: Any = parse_json(read_file(Path(name), LARGEST_FILE, follow=True))
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -64,8 +61,8 @@ def _of_file(options: PhotonicMeshOptions) -> Mesh:
         mesh = _of_json(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    if not mesh.ports or mesh.reciprocal:
-        raise ValueError(f"{name} must have 'ingress' and 'egress': this driver takes one way each")
+    if not mesh.ports:
+        raise ValueError(f"{name} must have ports: 'bidi', or 'ingress' and 'egress'")
     return mesh
 
 

@@ -36,7 +36,7 @@ from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import TransportDialect
 from testbed_drivers.switches.described_mesh import described_mesh, numbers_of
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, Switch, all_ports, capabilities_of
 from testbed_drivers.transports.base import Endpoint
 
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
@@ -173,9 +173,8 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
             return super().apply(change, deadline)
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
-        return capabilities_of(
-            self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
-        )
+        outputs = 0 if self._mesh.reciprocal else len(self._mesh.egress)
+        return capabilities_of(self._options, all_ports(len(self._mesh.ingress), outputs))
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Route what is there afterwards, and set every cell."""

@@ -14,6 +14,7 @@ from testbed.fabric.mesh import hexagonal, of_sides, with_ports
 from testbed.fabric.mesh_ports import choose_ports
 from testbed.fabric.mesh_routes import route
 from testbed.fabric.mesh_switch import MeshSwitch, digest
+from testbed.plugins import kind
 from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
@@ -136,8 +137,7 @@ def other_setting(value):
         (damaged(lambda value: value["matchings"].pop()), "differs from the stated one"),
         (damaged(other_setting), "in matching 0"),
         ("[", "is no JSON"),
-        (mesh_map.to_json(with_ports(SMALL, bidi=(0, 6, 12, 18))), "must have 'ingress' and"),
-        (mesh_map.to_json(of_sides({1: (0, 0, 0)})), "must have 'ingress' and"),
+        (mesh_map.to_json(of_sides({1: (0, 0, 0)})), "must have ports: 'bidi', or 'ingress' and"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_refused(tmp_path, value, why):
@@ -145,6 +145,25 @@ def test_a_file_that_is_not_what_it_should_be_is_refused(tmp_path, value, why):
     path.write_text(value if isinstance(value, str) else json.dumps(value))
     with pytest.raises(UsageError, match=why):
         driver(path)
+
+
+def test_a_file_says_how_many_ports_carry_light_both_ways(tmp_path):
+    path = tmp_path / "mesh.json"
+    one_side = kind("drivers", "photonic-mesh").one_side
+    counts = []
+    for value in (
+        MeshSwitch.of(choose_ports(SMALL, 4, "bidi")).to_json(),
+        mesh_map.to_json(with_ports(SMALL, bidi=(0, 6, 12))),
+        SWITCH.to_json(),
+        ["no", "map"],
+    ):
+        path.write_text(json.dumps(value))
+        counts.append(one_side(PhotonicMeshOptions(file=str(path))))
+    path.unlink()
+    counts.append(one_side(PhotonicMeshOptions(file=str(path))))
+    assert counts == [4, 3, 0, 0, 0]
+    assert one_side(PhotonicMeshOptions(bidi=(1, 5))) == 2
+    assert one_side(PhotonicMeshOptions()) == 0
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
@@ -155,7 +174,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 def test_ports_in_a_file_and_in_the_lab_are_refused(tmp_path):
     path = tmp_path / "mesh.json"
     path.write_text(json.dumps(SWITCH.to_json()))
-    with pytest.raises(UsageError, match="remove 'ingress' and 'egress'"):
+    with pytest.raises(UsageError, match="remove 'ingress', 'egress' and 'bidi'"):
         driver(path, ingress=(0,), egress=(1,))
 
 

@@ -122,6 +122,15 @@ def test_a_bidirectional_port_is_refused_for_a_unidirectional_switch(tmp_path, s
     ) in said
 
 
+def test_a_photonic_mesh_takes_bidirectional_ports_where_its_options_name_some(tmp_path):
+    mesh = "driver: photonic-mesh, ports: [1-4]"
+    wired = {"one": "bidi: ocs.1", "other": "bidi: ocs.3"}
+    assert load_lab(written(tmp_path, f"{mesh}, bidi: [0, 3, 6, 9]", **wired)).lab == "bench"
+    said = problems(tmp_path, mesh, **wired)
+    words = "ocs.1 carries light one way only, by the options of ocs"
+    assert any(words in each for each in said)
+
+
 def test_a_bidirectional_port_is_refused_where_its_side_is_unknown(tmp_path):
     said = problems(tmp_path, POLATIS, one="bidi: ocs.1", other="tx: ocs.2, rx: ocs.17")
     assert said == [
