@@ -19,6 +19,12 @@ from .rank_process import RankProcess
 _CHECK_PERIOD = 0.05
 """Seconds between two checks of the heartbeats, at most, while the agent runs as it should."""
 
+_THROTTLE_PERIOD = 0.005
+"""Seconds between two looks whether a throttled rank is to be stopped or continued."""
+
+_LATER = 0.0005
+"""Seconds after the limit of a rank at which it is looked whether it was too silent."""
+
 Send = Callable[[Message], None]
 """Sends one message to the orchestrator."""
 
@@ -108,6 +114,17 @@ class Ranks:
         elif share < 1:
             self.signal(slot, "STOP")
             rank.throttle = CpuThrottle(rank.signal, share, period, time.monotonic())
+
+    def due_within(self, now: float) -> float:
+        """Return after how many seconds a rank may have been silent for too long, or is throttled.
+
+        At most half the period of the checks.
+        """
+        if any(rank.throttle for rank in self._processes.values()):
+            return _THROTTLE_PERIOD
+        heard = (one.last_heard for one in self._processes.values() if not one.is_missed)
+        left = (last + self._silence_limit - now for last in heard if last)
+        return min(_CHECK_PERIOD / 2, max(0.0, min(left, default=1.0)) + _LATER)
 
     def work(self, now: float) -> None:
         """Stop and continue those throttled ranks for which it is time."""

@@ -30,6 +30,7 @@ from .undo import undo_journal, undo_orphaned_journals
 
 CARRIER_PERIOD = 0.005
 QUESTION_PERIOD = 0.001
+IDLE_PERIOD = 0.05
 _UNSENT_LIMIT = 4 << 20
 
 
@@ -240,7 +241,9 @@ class Agent:
         """Return how long to wait for input before something is due."""
         if self._questions:
             return QUESTION_PERIOD
-        return CARRIER_PERIOD if self._watch else 0.05
+        if self._unsent or (self._watch and not self._watch.told_at_once):
+            return CARRIER_PERIOD
+        return self._started.due_within(time.monotonic()) if self._started else IDLE_PERIOD
 
     def _tick(self) -> None:
         self._look_at_carriers()

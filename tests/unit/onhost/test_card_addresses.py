@@ -1,8 +1,8 @@
-"""What a host is known by: the addresses that makers gave its network cards."""
+"""What the kernel knows of a host's network cards: addresses of makers, links to itself."""
 
 import pytest
 
-from testbed.onhost.agent.ports import card_addresses
+from testbed.onhost.agent.ports import card_addresses, has_other_end_here
 
 
 @pytest.fixture
@@ -37,3 +37,15 @@ def test_card_addresses_leave_out_virtual_and_usb_ports(ports):
 
 def test_a_host_without_network_cards_has_no_card_addresses(tmp_path):
     assert card_addresses(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    ("number", "other", "is_here"), [("7", "7", False), ("7", "12", True), ("7", "", False)]
+)
+def test_a_link_with_its_other_end_in_this_machine_is_told_apart(ports, number, other, is_here):
+    ports("eth1", "02:42:00:00:00:01")
+    (ports.root / "eth1" / "ifindex").write_text(f"{number}\n")
+    if other:
+        (ports.root / "eth1" / "iflink").write_text(f"{other}\n")
+    assert has_other_end_here("eth1", ports.root) == is_here
+    assert not has_other_end_here("none", ports.root)
