@@ -76,8 +76,7 @@ def verify_links(
     those from one question of an end to the next. An answer is waited for while its circuit
     `is_wanted`.
     """
-    settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
-    limit = settle + light
+    limit = light + max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
     is_over_before_light = bench.fabric.settles_unseen
     if is_over_before_light:
         change()
