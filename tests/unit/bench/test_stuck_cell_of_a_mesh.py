@@ -1,5 +1,7 @@
 """A cell of a photonic mesh sticks: light tells, the cell is found, and circuits go around it."""
 
+from threading import Condition
+
 import pytest
 
 from testbed.bench.contracts import no_transcript
@@ -28,7 +30,8 @@ class Rig:
 
     def __init__(self, **options):
         self._scheduler = WallScheduler()
-        self.lit = {}
+        self._changed = Condition()
+        self._lit = {}
         site = SwitchSite(*sides(6, 6), "S1", 0.0, 1, self._scheduler, self._hear)
         given = PhotonicMeshOptions(**SHAPE, **options)
         self.far_end = PhotonicMeshFarEnd(site, PhotonicMeshOptions(**SHAPE))
@@ -40,7 +43,14 @@ class Rig:
         self.driver.presume({})
 
     def _hear(self, lit):
-        self.lit = lit
+        with self._changed:
+            self._lit = lit
+            self._changed.notify_all()
+
+    def has_light(self, wanted):
+        """Tell whether just these circuits carry light, or soon do: it comes after the answer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._lit == wanted, 5)
 
     def make(self, wanted):
         """Replace the present circuits by others; return the setting sent and the light there."""
@@ -84,7 +94,7 @@ def test_a_stuck_cell_is_found_from_the_light_and_routed_around(rig):
     around = rig(stuck_bar=(cell,))
     around.stick(cell)
     assert [around.make(wanted).circuits for wanted in MATCHINGS] == [*MATCHINGS]
-    assert around.lit == MATCHINGS[-1]
+    assert around.has_light(MATCHINGS[-1])
 
 
 def test_cells_that_are_known_to_be_stuck_stay_so_in_the_far_end():
