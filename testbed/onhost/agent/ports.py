@@ -21,10 +21,10 @@ class CarrierWatch:
     """Detects when a port gains or loses its carrier.
 
     A netlink message wakes the agent at once, and `changes` asks the driver itself (ETHTOOL_GLINK).
-    Unless all ports are `told_at_once` it must also be called every few milliseconds without a
-    message: the kernel delays the second message within a second by up to a second, though not the
-    carrier. It delays none of a link that has its other end in the same machine, as those of a twin
-    (net/core/link_watch.c, linkwatch_urgent_event).
+    Unless it is `told_at_once` of all ports, it must also be called every few milliseconds without
+    a message: the kernel delays the second message within a second by up to a second, though not
+    the carrier. Not so for ports that depend on another link of this machine, as both ends of a
+    veth pair do (net/core/link_watch.c, linkwatch_urgent_event).
     """
 
     def __init__(self, interfaces: dict[str, str]) -> None:
@@ -33,7 +33,7 @@ class CarrierWatch:
         self._asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
         self._netlink.bind((0, _RTMGRP_LINK))
-        self.told_at_once = all(map(has_other_end_here, interfaces.values()))
+        self.told_at_once = all(map(depends_on_another_link, interfaces.values()))
 
     def fileno(self) -> int:
         """Return the file descriptor that becomes readable when a link has changed."""
@@ -76,8 +76,8 @@ class CarrierWatch:
         self._netlink.close()
 
 
-def has_other_end_here(interface: str, ports: Path = _PORTS) -> bool:
-    """Tell whether the kernel knows a link that a port is an end of, by another number."""
+def depends_on_another_link(interface: str, ports: Path = _PORTS) -> bool:
+    """Return whether a port's carrier follows another link of this machine (its `iflink`)."""
     try:
         numbers = [(ports / interface / name).read_text() for name in ("ifindex", "iflink")]
     except OSError:

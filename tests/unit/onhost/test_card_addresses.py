@@ -1,8 +1,8 @@
-"""What the kernel knows of a host's network cards: addresses of makers, links to itself."""
+"""What the kernel says of a host's ports: addresses of makers, links that they depend on."""
 
 import pytest
 
-from testbed.onhost.agent.ports import card_addresses, has_other_end_here
+from testbed.onhost.agent.ports import card_addresses, depends_on_another_link
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def test_a_host_without_network_cards_has_no_card_addresses(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "other", "is_here"), [("7", "7", False), ("7", "12", True), ("7", "", False)]
+    ("number", "other", "depends"), [("7", "7", False), ("7", "12", True), ("7", "", False)]
 )
-def test_a_link_with_its_other_end_in_this_machine_is_told_apart(ports, number, other, is_here):
+def test_a_port_depends_on_another_link_by_its_iflink(ports, number, other, depends):
     ports("eth1", "02:42:00:00:00:01")
     (ports.root / "eth1" / "ifindex").write_text(f"{number}\n")
     if other:
         (ports.root / "eth1" / "iflink").write_text(f"{other}\n")
-    assert has_other_end_here("eth1", ports.root) == is_here
-    assert not has_other_end_here("none", ports.root)
+    assert depends_on_another_link("eth1", ports.root) == depends
+    assert not depends_on_another_link("none", ports.root)
