@@ -105,14 +105,14 @@ _KEYS = ("tx", "rx", "bidi")
 
 def _bidi_problems(name: str, switch: Switch, both: Sequence[End]) -> Iterator[Problem]:
     """Find ports for both directions where light goes one way, or on a side that is not known."""
-    known = kind("drivers", switch.driver)
+    known, one_side = kind("drivers", switch.driver), has_one_side(switch)
     for steps, end in both:
-        if not (known.reciprocal or has_one_side(switch)):
+        if not (known.reciprocal or one_side):
             message = f"{end} carries light one way only, as all ports of a {switch.driver} do"
             if known.one_side:
                 message = f"{end} carries light one way only, by the options of {name}"
             yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
-        elif known.sides and not (has_one_side(switch) or inputs_of(switch)):
+        elif known.sides and not (one_side or inputs_of(switch)):
             message = f"the file does not tell whether {end} is an input or an output"
             hint = f"write its size, as in switches.{name}.size: [16, 16], inputs and outputs"
             yield Problem(steps, message, hint)
