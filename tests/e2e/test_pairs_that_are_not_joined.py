@@ -13,29 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine
+from tests.e2e.test_training_on_rails import EXPERIMENT
 
 BROADCAST = Path(__file__).parent / "inside" / "broadcast_on_rail.py"
 HOSTS = ("h0", "h1", "h2", "h3")
 MARGIN = 0.002
 """Seconds in which a datagram arrives, and that a host's clock may be off on the log's."""
 
-EXPERIMENT = """\
-experiment: rails-probed
-question: What passes between pairs that are not joined, while stages take turns?
-lab: rails
-needs: {hosts: 4, fabric: circuit}
-jobs:
-  main:
-    kind: allreduce
-    ranks: 8
-    ranks_per_host: 2
-    mesh: {dp: 2, pp: 2, tp: 2}
-    collectives: {pp: chain}
-    sizes: [256 KiB]
-    iterations: 8
-    warmup: 0
-controllers: [{kind: rails}]
-"""
+STAGES = ("-S", "jobs.main.sizes=[256 KiB]", "-S", "jobs.main.iterations=8")
+"""Longer stages than those of the experiment, and more of them."""
 
 
 @pytest.fixture
@@ -54,7 +40,7 @@ def test_datagrams_arrive_at_the_peer_of_the_stage_that_is_lit_and_nowhere_else(
         for program in programs.values():
             assert program.stdout is not None
             assert program.stdout.readline() == "ready\n"
-        _, run = testbed.run_text(EXPERIMENT, "rails", twin=rails)
+        _, run = testbed.run_text(EXPERIMENT, "rails", *STAGES, twin=rails)
         said = {
             host: json.loads(each.communicate(timeout=20)[0]) for host, each in programs.items()
         }
