@@ -66,8 +66,8 @@ def profile_of(number: int, events: Iterable[Event], clocks: Clocks) -> Profile 
 def _control(profile: Profile, lit: Iterable[Event]) -> ControlCost:
     """Return the median times from when the last rank reached a stage until the last could go on.
 
-    So messages of ranks to the controller count, and its answers to them. Which stages were changed
-    for, the events say that are written in between.
+    So the messages from ranks to the controller and back count. The event `stage.lit` that is
+    written in between says whether circuits were changed for the stage.
     """
     told = defaultdict[tuple[int, ...], list[Event]](list)
     for event in lit:

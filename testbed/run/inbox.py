@@ -288,7 +288,7 @@ class Inbox:
         return max(0.0, min(at for at, _ in self._timers.values()) - now())
 
     def _sort(self) -> None:
-        """Move what has come so far into the backlog; what comes meanwhile waits its turn."""
+        """Move what has come so far, and timers that are over, into the backlog."""
         for _ in range(self._items.qsize()):
             self._backlog.add(self._items.get_nowait())
         if self._timers and not self._until_timer():
