@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import HostError
-from testbed.onhost.agent.processes import MARK, start_time
+from testbed.onhost.agent.processes import MARK, start_time, state_of
 from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
@@ -252,6 +252,18 @@ def test_an_agent_that_gets_keepalives_does_not_exit(agents):
     agent.link.keep_alive(0.3)
     assert not threading.Event().wait(0.7)
     assert agent.ask("alive") == {}
+
+
+def test_a_rank_with_a_share_of_the_processor_is_stopped_and_continued_in_its_cycles(agent):
+    pid = agent.start_rank()
+    agent.ask("slow", slot=0, share=0.5, period=0.04, quota=False)
+    end, turns, before = time.monotonic() + 1.0, 0, ""
+    while time.monotonic() < end:
+        stands = "T" if state_of(pid) == "T" else "runs"
+        turns, before = turns + (stands != before), stands
+        time.sleep(0.002)
+    agent.ask("slow", slot=0, share=1.0, period=0.04, quota=False)
+    assert turns > 10  # of fifty
 
 
 @pytest.mark.parametrize("frozen", [False, True])
