@@ -157,9 +157,13 @@ def _hit(
 def _first(
     disturbance: Disturbance, hit: Sequence[_Span], longest: Mapping[str, float]
 ) -> Instant | None:
-    """Return the first observation: by an observer, or of a step that does not end in its time."""
+    """Return the first observation: by an observer, or of a step that does not end in its time.
+
+    Where a port lost its carrier, no step counts: one may be late for another reason, before the
+    light went.
+    """
     seen = list(disturbance.noticed)
-    for span in hit[:1]:
+    for span in () if disturbance.lost else hit[:1]:
         late = longest.get(span.kind)
         if late is None or not span.step.is_verified:
             seen.append(span.step.end)

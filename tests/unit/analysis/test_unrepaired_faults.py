@@ -24,17 +24,17 @@ def baseline(steps=25, **clocks):
     return log
 
 
-def attenuated(steps=25, **clocks):
+def attenuated(steps=25, lost=3.9, **clocks):
     """Return a log of light that is lost for 3 s, 0.45 s after the attenuator was commanded.
 
-    It is commanded at 3.45 s, light is lost at 3.9 s and back at 6.9 s; the step that waits for it
-    ends at 7.1 s, and the next ones take 0.1 s again.
+    It is commanded at 3.45 s, light is lost at 3.9 s or `lost` and back at 6.9 s; the step that
+    waits for it ends at 7.1 s, and the next ones take 0.1 s again.
     """
     log = baseline(steps, **clocks)
     log.fault(ZERO, 3.5, fault="attenuate", held=True)
     log.steps(3.5, range(steps, steps + 4))
-    log.carrier(3.9, up=False)
-    log.receipt(3.9)
+    log.carrier(lost, up=False)
+    log.receipt(lost)
     log.undo(6.5, 6.55)
     log.carrier(6.9, up=True)
     log.step(7.1, steps + 4, length=3.3)
@@ -57,6 +57,12 @@ def test_steps_that_end_before_the_light_is_lost_do_not_count_as_a_recovery():
 def test_an_unrepaired_fault_took_effect_between_injection_and_first_observation():
     zero = attenuated().trial().marks.at["t0"]
     assert (zero.early, zero.late) == (ZERO, about(3.9))
+
+
+def test_a_step_that_is_late_before_a_carrier_is_lost_says_nothing_of_when_light_went():
+    # the step that began at 3.8 s would have ended at 3.9 s
+    zero = attenuated(lost=3.98).trial().marks.at["t0"]
+    assert (zero.early, zero.late) == (ZERO, about(3.98))
 
 
 def test_clock_uncertainty_never_shortens_an_unrepaired_recovery():
