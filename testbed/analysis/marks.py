@@ -166,6 +166,15 @@ class MarkFinder:
         hit = -1 if zero is None else self._generation(zero)
         return [0, *(step.number + 1 for step in self._steps if step.generation <= hit)]
 
+    def caught_up(self) -> Instant | None:
+        """Return when all ranks had done a step that was not done before the fault."""
+        zero, done = self.fault(), max(self.finished_before())
+        if zero is None:
+            return None
+        hit = self._generation(zero)
+        ahead = (s for s in self._steps if s.generation > hit and s.number >= done)
+        return next((step.end for step in ahead if step.is_verified), None)
+
     def seen(self, kind: str) -> list[tuple[Event, Instant]]:
         """Return the events of one kind between the fault and the end of its recovery.
 

@@ -228,6 +228,8 @@ def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) ->
         since = max((t[name] for name in ("t2", "t3", "t6") if name in t), default=0.0)
         values |= {"waiting": prepared - since, "joining": t["t8"] - prepared}
         values |= {"resuming": t["t10"] - prepared}
+    if "t10" in t and (ahead := finder.caught_up()) is not None:
+        values["caught_up"] = ahead.late - marks.at["t0"].early
     if marks.response == "ridden out":
         return values | _ridden_dip(steps, marks)
     return values | _dip(steps, marks)

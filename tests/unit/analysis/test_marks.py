@@ -38,6 +38,7 @@ def test_a_recovery_has_every_mark_and_every_span_between_them():
         {
             "recovery_time": 0.5,
             "return_to_service": 1.0,
+            "caught_up": 0.5,
             "fabric_ready": 0.08,
             "detection": 0.02,
             "fencing": 0.01,
@@ -159,6 +160,20 @@ def test_steps_that_some_rank_had_committed_and_all_do_again_are_lost():
     log.on("h3", 2.051, "rank.left", rank=3, committed=11)
     log.on("h5", 2.052, "rank.left", rank=None, committed=None)
     assert log.trial().lost_steps == 1
+
+
+def test_a_job_that_repeats_steps_has_caught_up_once_a_new_step_is_done():
+    log = recovery()
+    log.events = [  # the newcomers go on from step 8; ten steps were done before the fault
+        replace(e, data=e.data | {"step": e.data["step"] - 2})
+        if e.kind in ("step", "state.restored") and e.t > 2.0
+        else e
+        for e in log.events
+    ]
+    values = log.trial().values
+    assert values["lost_steps"] == 2
+    # steps 8 and 9 end 0.5 and 0.7 s after the fault, step 10 after 0.9 s
+    assert (values["recovery_time"], values["caught_up"]) == about((0.5, 0.9))
 
 
 def test_steps_before_a_checkpoint_whose_last_reports_were_lost_are_not_lost_steps():
