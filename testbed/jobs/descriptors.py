@@ -42,11 +42,15 @@ class CheckpointOptions:
     """Steps from one checkpoint to the next."""
     keep: int = 2
     """How many each rank keeps: where the newest is damaged, the one before it is used."""
+    directory: str = ""
+    """Where, on a file system that all hosts share; without it, each host's own disk."""
 
     def __post_init__(self) -> None:
-        """Refuse to write none, and to have nothing where the newest is damaged."""
+        """Refuse to write none, to have nothing where the newest is damaged, and relative paths."""
         check_counts(self, "every")
         check_counts(self, "keep", least=2)
+        if self.directory and not self.directory.startswith("/"):
+            raise ValueError(f"directory must begin with /, not {self.directory!r}")
 
 
 @dataclass(frozen=True, slots=True)

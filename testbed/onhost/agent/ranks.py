@@ -41,7 +41,7 @@ class Ranks:
         self.journal = journal
         self._send = send
         journal.record("processes", mark=journal.mark)
-        self._checkpoints = Checkpoints(journal.run, journal.host)
+        self._checkpoints = Checkpoints(journal)
         self._processes: dict[int, RankProcess] = {}
         self._last_check = time.monotonic()
         self._silence_limit = 0.0

@@ -121,9 +121,12 @@ class Agent:
         signal.alarm(0)
         self._silence_limit = request["patience"]
         found = undo_orphaned_journals(request["run"], request["host"])
+        kept = [entry for one in found for entry in one.pop("kept")]
         if request["run"]:
             journal = HostJournal(request["run"], request["host"])
             try:
+                for entry in kept:
+                    journal.record(**entry)
                 self._started = Ranks(self._bundle, self._selector, journal, self._send)
             except OSError:
                 journal.close()  # it holds no entry, so its file goes too
@@ -210,7 +213,7 @@ class Agent:
 
     def do_bye(self, request: Message) -> dict[str, Any]:
         """Undo all changes and exit."""
-        left = self._undo_all()
+        left = self._undo_all(is_told=True)
         self._ending = True
         return {"left": left}
 
@@ -265,8 +268,11 @@ class Agent:
 
     # --- the end ---------------------------------------------------------------------------
 
-    def _undo_all(self) -> list[str]:
-        """Kill the ranks and undo what the journal holds; return what is left."""
+    def _undo_all(self, *, is_told: bool = False) -> list[str]:
+        """Kill the ranks and undo what the journal holds; return what is left.
+
+        What other hosts may go on with is kept, unless the orchestrator has told the agent to end.
+        """
         left = self._started.end_all() if self._started else []
         if self._watch:
             self._selector.unregister(self._watch)
@@ -278,7 +284,7 @@ class Agent:
         self._identities.clear()
         self._questions.clear()
         if self._started:
-            left += undo_journal(self._started.journal)
+            left += undo_journal(self._started.journal, is_told=is_told)
             self._started.journal.close()
             self._started = None
         return left

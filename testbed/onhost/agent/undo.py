@@ -17,6 +17,8 @@ from .processes import end_marked, send, start_time
 
 _LIMIT = 5.0
 _PAUSE = 0.01
+_SHARED = "checkpoints"
+"""The undo of what other hosts may go on with."""
 
 
 def undo_network(entry: dict[str, Any]) -> str:
@@ -53,11 +55,17 @@ def undo_cgroup(entry: dict[str, Any]) -> str:
             return ""
 
 
+def undo_checkpoints(entry: dict[str, Any]) -> str:
+    """Remove the checkpoints of a run on a file system that hosts share."""
+    return checkpoints.remove_shared(entry["directory"])
+
+
 _UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
     "network": undo_network,
     "processes": undo_processes,
     "stop": undo_stop,
     "group": undo_cgroup,
+    _SHARED: undo_checkpoints,
 }
 
 
@@ -82,10 +90,15 @@ def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
     ]
 
 
-def undo_journal(journal: HostJournal) -> list[str]:
-    """Undo the open entries of this agent's journal; return what is still changed."""
+def undo_journal(journal: HostJournal, *, is_told: bool) -> list[str]:
+    """Undo the open entries of this agent's journal; return what is still changed.
+
+    What other hosts may go on with is undone where the orchestrator has told the agent to end.
+    """
     left = []
     for entry in _in_order(journal.entries()):
+        if entry["undo"] == _SHARED and not is_told:
+            continue
         if problem := undo(entry):
             left.append(problem)
         else:
@@ -116,8 +129,13 @@ def _undo_orphaned(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def _finish(journal: OrphanedJournal, *, act: bool, go_on: bool) -> dict[str, Any]:
-    """Undo what an agent left; the checkpoints of a run that is to `go_on` are not left over."""
+    """Undo what an agent left; the checkpoints of a run that is to `go_on` are not left over.
+
+    `kept` are the undos of those that hosts share, for the journal of the agent that goes on.
+    """
     entries = _in_order(journal.entries())
+    kept = [entry for entry in entries if go_on and entry["undo"] == _SHARED]
+    entries = [entry for entry in entries if entry not in kept]
     recorded = [entry["undo"] for entry in entries]
     has_checkpoints = not go_on and checkpoints.exist(journal.run, journal.host)
     if has_checkpoints:
@@ -129,4 +147,5 @@ def _finish(journal: OrphanedJournal, *, act: bool, go_on: bool) -> dict[str, An
         journal.discard()
     else:
         journal.release()
-    return {"run": journal.run, "host": journal.host, "recorded": recorded, "left": left}
+    about = {"run": journal.run, "host": journal.host, "recorded": recorded, "left": left}
+    return {**about, "kept": [{k: v for k, v in one.items() if k != "id"} for one in kept]}

@@ -116,9 +116,9 @@ class Agent:
     def ask(self, do, **fields):
         return self.link.ask(do, soon(), **fields).value
 
-    def hello(self, patience=60.0, run=None, **interfaces):
+    def hello(self, patience=60.0, run=None, host="h0", **interfaces):
         run = f"test-{os.getpid()}-{next(_numbers)}" if run is None else run
-        return self.ask("hello", run=run, host="h0", patience=patience, interfaces=interfaces)
+        return self.ask("hello", run=run, host=host, patience=patience, interfaces=interfaces)
 
     def start_rank(self, slot=0, *, configure=True, heartbeat=30.0, grace=0.0, **environment):
         """Start a rank's process, waiting to be configured or to join; return its id."""

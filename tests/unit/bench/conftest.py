@@ -38,11 +38,11 @@ def host():
 
 @pytest.fixture
 def agent_of(host, agents):
-    """Start an agent on the host, greeted on behalf of a run."""
+    """Start an agent on the host, greeted on behalf of a run, which may call it another one."""
 
-    def start(run):
+    def start(run, called="h0"):
         agent = agents(f"exec {host.enter} sh -c")
-        agent.leftovers = agent.hello(run=run, p0="eth1")["leftovers"]
+        agent.leftovers = agent.hello(run=run, host=called, p0="eth1")["leftovers"]
         return agent
 
     return start

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.onhost.agent import checkpoints
+from testbed.onhost.agent import checkpoints, journal
 from testbed.onhost.agent.checkpoints import Checkpoints
+from testbed.onhost.agent.journal import HostJournal
 from tests.unit.bench.agent_on_pipes import configuration
 from tests.unit.bench.private_host import is_possible
 
@@ -21,16 +22,16 @@ on_private_host = pytest.mark.skipif(
 )
 
 
-def start(agent, history="a"):
+def start(agent, history="a", job=JOB):
     """Start a rank of a job that writes checkpoints."""
     agent.ask("start", slot=0, env={})
-    agent.tell(0, "configure", **{**configuration(), "job": JOB, "history": history})
+    agent.tell(0, "configure", **{**configuration(), "job": job, "history": history})
     return agent.events.wait_for("ready")
 
 
-def train(agent):
+def train(agent, job=JOB):
     """Train three steps on one rank, and wait for the checkpoint after the first."""
-    ready = start(agent)
+    ready = start(agent, job=job)
     member = {"rank": 0, "address": ready["address"], "port": ready["port"]}
     agent.tell(0, "finish", after_step=2)
     agent.tell(0, "join", generation=1, members=[member], step=0, restore={}, probe=False)
@@ -77,10 +78,60 @@ def test_the_checkpoints_of_a_living_agent_stay(host, agent_of):
     assert host.checkpoints() == THERE
 
 
+SHARED = {**JOB, "checkpoint": {"every": 1, "keep": 2, "directory": "/var/tmp/shared"}}
+ON_SHARED = {(f"testbed-checkpoints-{os.geteuid()}", "_run-1")}
+
+
+@pytest.fixture
+def shared(host):
+    """Return a host with a directory that others have, too."""
+    host.run("mkdir", "/var/tmp/shared")
+    return host
+
+
+@on_private_host
+def test_another_host_reads_shared_checkpoints_of_one_whose_line_ended(shared, agent_of):
+    first, second = agent_of("run-1"), agent_of("run-1", "h1")
+    train(first, SHARED)
+    first.channel.close()
+    first.wait()
+    assert shared.checkpoints() == ON_SHARED
+    start(second, job=SHARED)
+    second.tell(0, "checkpoints", rank=0)
+    assert second.events.wait_for("checkpoints")["steps"]
+    assert second.ask("bye") == {"left": []}
+    assert not shared.run("find", "/var/tmp/shared", "-mindepth", "1")
+
+
+@on_private_host
+def test_the_next_agent_of_a_run_keeps_shared_checkpoints_until_it_is_told_to_end(shared, agent_of):
+    first = agent_of("run-1")
+    train(first, SHARED)
+    kill(first)
+    second = agent_of("run-1")
+    (found,) = second.leftovers
+    assert found["recorded"] == ["processes"]
+    assert shared.checkpoints() == ON_SHARED
+    assert second.ask("bye") == {"left": []}
+    assert not shared.run("find", "/var/tmp/shared", "-mindepth", "1")
+
+
+@on_private_host
+def test_the_next_agent_of_another_run_removes_shared_checkpoints(shared, agent_of):
+    first = agent_of("run-1")
+    train(first, SHARED)
+    first.channel.close()  # as when the orchestrator was killed
+    first.wait()
+    (found,) = agent_of("run-2").leftovers
+    assert (found["recorded"], found["left"]) == (["checkpoints"], [])
+    assert not shared.run("find", "/var/tmp/shared", "-mindepth", "1")
+
+
 @pytest.fixture
 def roots(tmp_path, monkeypatch):
-    """Return the only place for checkpoints, a directory of this test's own."""
+    """Return the only place for checkpoints and journals, a directory of this test's own."""
     monkeypatch.setattr(checkpoints, "_ROOTS", (tmp_path / "not there", tmp_path))
+    monkeypatch.setattr(journal, "_places", lambda: [tmp_path / "agents"])
     return tmp_path
 
 
@@ -90,7 +141,7 @@ def placed(of, slot, history, job=JOB):
 
 
 def test_a_job_that_is_started_anew_leaves_nothing_of_the_one_before(roots):
-    of = Checkpoints("run/1", "h0")
+    of = Checkpoints(HostJournal("run/1", "h0"))
     first, second = (placed(of, slot, "a")["directory"] for slot in (0, 1))
     assert first == second
     assert first.startswith(f"{roots}/testbed-checkpoints-{os.geteuid()}/_run%2F1/_h0/")
@@ -105,7 +156,7 @@ def test_a_directory_that_others_may_write_to_is_not_used(roots):
     place.mkdir()
     place.chmod(0o777)
     (place / "_run").mkdir()
-    problem = placed(Checkpoints("run", "h0"), 0, "a")["problem"]
+    problem = placed(Checkpoints(HostJournal("run", "h0")), 0, "a")["problem"]
     assert f"{place}: File exists" in problem
     assert checkpoints.remove("run", "h0") == ""
     assert (place / "_run").is_dir()
