@@ -95,6 +95,8 @@ class RecoveryProperties:
     not survive, or never."""
     restarts: bool = False
     """Whether all ranks are started again, from their checkpoints."""
+    moves_all: bool = False
+    """Whether all of them go to other hosts, which read the checkpoints of those before."""
     shares_hosts: bool = False
     """Whether it tells ranks on one host apart, so that a spare may be on a host in use."""
     phases: tuple[Phase, ...] = PHASES

@@ -123,7 +123,7 @@ SHRINK = Kind(
 
 @dataclass(frozen=True, slots=True)
 class RestartOptions:
-    """The options of the policy `restart`."""
+    """The options of the policies `restart` and `migrate`."""
 
     heartbeat: Seconds = 0.2
     """How long a rank may be silent before it counts as frozen."""
@@ -141,6 +141,18 @@ RESTART = Kind(
     options=RestartOptions,
     recovery=RecoveryProperties(
         newcomer="host", restarts=True, phases=_phases(waiting=_STARTING, restoring=_READING)
+    ),
+)
+
+
+MIGRATE = Kind(
+    "the whole job moves to as many spare hosts, and starts again there from its newest checkpoint",
+    "testbed.control.restart:Migrate",
+    options=RestartOptions,
+    recovery=RecoveryProperties(
+        restarts=True,
+        moves_all=True,
+        phases=_phases(waiting=_STARTING, restoring=_READING),
     ),
 )
 

@@ -1,10 +1,14 @@
-"""The policy `restart`: after a failure all ranks end, and start again from a checkpoint.
+"""The policies `restart` and `migrate`: all ranks end, and start again from a checkpoint.
 
 The host that failed is fenced, as the lab permits it. Where only its rank failed, the rank is
 started there again; else a spare host takes its place, in circuits that are made meanwhile. Every
 rank says which of its checkpoints are whole. The job goes on from the newest that all have which
 have any, else from its beginning; to the others, as a newcomer, the predecessor in the ring sends
 the state.
+
+With `migrate` no host of the job stays: all ranks are ended, and started on as many spare hosts,
+which read the checkpoints that the others wrote where all hosts can. It is what Morphlux (arXiv
+2508.03674, section 6.2) and LUMION (arXiv 2505.23105) replace: without so many spares it gives up.
 
 A host that fails before the new generation is ordered to form is replaced in the same recovery.
 """
@@ -51,6 +55,8 @@ class State:
     now: Situation
     evidence: Evidence
     repair: Repair | None = None
+    moves_all: bool = False
+    """A failure moves the whole job to other hosts."""
     commanded: int = 0
     """How often circuits were commanded."""
     gave_up: bool = False
@@ -59,13 +65,16 @@ class State:
 class Restart:
     """The policy `restart`; see the module."""
 
+    moves_all = False
+
     def __init__(self, options: RestartOptions) -> None:
         self._probe_limit = options.probe
 
     def begin(self, situation: Situation) -> State:
         """Return the policy's state for a job that runs without failures."""
         circuits = ring(situation.hosts, situation.ports)
-        return State(situation, Evidence(situation.hosts, circuits, self._probe_limit))
+        evidence = Evidence(situation.hosts, circuits, self._probe_limit)
+        return State(situation, evidence, moves_all=self.moves_all)
 
     def is_recovering(self, state: State) -> bool:
         """Tell whether a repair is in progress."""
@@ -92,6 +101,12 @@ class Restart:
         if state.repair.joined:
             return _finish_when_all(state, state.repair, observation), ()
         return _go_on(state, state.repair, observation)
+
+
+class Migrate(Restart):
+    """The policy `migrate`; see the module."""
+
+    moves_all = True
 
 
 # --- failures --------------------------------------------------------------------------------
@@ -131,6 +146,8 @@ def _fail(state: State, failed: Sequence[HostFailure]) -> tuple[State, Commands]
     """Decide what replaces hosts, and have them fenced; ranks start again once they are."""
     commands = tuple[protocol.Command, ...]()
     goes_on = state.repair is not None and not state.repair.joined
+    if state.moves_all and not goes_on:
+        return _move_all(state, {one.host: one for one in failed})
     for one in failed:
         permitted = fences(one.failure, state.now.fences[one.host])
         if not permitted:
@@ -151,6 +168,32 @@ def _fail(state: State, failed: Sequence[HostFailure]) -> tuple[State, Commands]
         return state, commands
     state, more = _restart(state, repair)
     return state, commands + more
+
+
+def _move_all(state: State, failed: Mapping[str, HostFailure]) -> tuple[State, Commands]:
+    """Give every rank a spare host, and have all that runs on the present hosts fenced."""
+    now = state.now
+    size, because = len(now.hosts), " and ".join(one.because for one in failed.values())
+    if len(now.spares) < size:
+        left = f"{len(now.spares)} spare hosts are left for {size} ranks"
+        return _give_up(state, f"{because}, and there is no free slice: {left}")
+    fenced, unfenced = list[protocol.Command](), dict[str, tuple[protocol.Means, ...]]()
+    for rank, host in enumerate(now.hosts):
+        permitted = fences(failed[host].failure if host in failed else "rank", now.fences[host])
+        if host not in failed:  # nothing is wrong with it
+            permitted = tuple(means for means in permitted if means == "process")
+        if not permitted:
+            return _give_up(state, f"{because}, and the lab permits no fence of {host}")
+        fenced.append(protocol.Fence(rank, host, permitted[0]))
+        unfenced[host] = permitted[1:]
+    decided = tuple(
+        protocol.Decide(one.because, host, now.spares[now.hosts.index(host)])
+        for host, one in failed.items()
+    )
+    now = replace(now, hosts=now.spares[:size], spares=now.spares[size:])
+    evidence = state.evidence.among(now.hosts, frozenset())
+    repair = Repair(kept=frozenset(), unfenced=unfenced)
+    return replace(state, now=now, evidence=evidence, repair=repair), (*decided, *fenced)
 
 
 def _present(state: State) -> Repair:

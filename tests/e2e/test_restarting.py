@@ -39,3 +39,36 @@ def test_a_restarted_job_has_the_bits_of_an_undisturbed_one(
         assert 0 <= trial["lost_steps"] <= 10, "of two checkpoints one at most is not yet on disk"
         (formed,) = [event["data"] for event in mine if event["kind"] == "membership"]
         assert ("h4" in formed["hosts"]) == (trial["variant"] == "host-lost")
+
+
+AT_ONCE = ["-S", "jobs.main.pace=20 ms", "-S", "checks={}"]
+
+
+def test_a_job_that_moves_to_a_free_slice_has_the_bits_of_an_undisturbed_one(
+    testbed: CommandLine, rack: str
+) -> None:
+    """In place of a rank that was killed no spare alone is taken, but a host for every rank."""
+    where = ["--repeat", "1", "--seed", "7", "--lab", "rack"]
+    done = testbed.run("lumion-migrate", *SMALL_MODEL, *AT_ONCE, *where, twin=rack)
+    assert done.code == 0, done.err
+    trials = {trial["variant"]: trial for trial in done.json()["trials"]}
+    assert len({trial["values"]["digest"] for trial in trials.values()}) == 1
+    log = (testbed.results / "latest" / "events.jsonl").read_text()
+    events = [json.loads(line) for line in log.splitlines()]
+    formed = {e["trial"]: e["data"]["hosts"] for e in events if e["kind"] == "membership"}
+    assert set(formed[trials["migrated"]["trial"]]) == {"h2", "h3"}
+    assert len({"h0", "h1"} & set(formed[trials["in-rack"]["trial"]])) == 1
+    moved = trials["migrated"]
+    assert moved["lost_steps"] >= 3, "it goes on from before step 10 at best"
+    assert moved["values"]["caught_up"] > moved["values"]["recovery_time"]
+
+
+def test_a_job_without_a_free_slice_is_not_recovered_and_its_trial_says_why(
+    testbed: CommandLine, rack: str
+) -> None:
+    where = ["--repeat", "1", "--seed", "7", "--lab", "rack", "-S", "jobs.main.spares=1"]
+    done = testbed.run("lumion-migrate", *SMALL_MODEL, *AT_ONCE, *where, twin=rack)
+    assert done.code == 1
+    trials = {trial["variant"]: trial for trial in done.json()["trials"]}
+    assert [name for name, trial in trials.items() if trial["recovered"] is False] == ["migrated"]
+    assert "no free slice: 1 spare hosts are left for 2 ranks" in trials["migrated"]["reason"]

@@ -162,13 +162,24 @@ def groups_of(job: Job) -> tuple[Mapping[str, tuple[int, ...]], tuple[tuple[int,
 
 
 def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
-    """Refuse to restart from checkpoints where a job writes none."""
-    restarts = spec.is_policy and kind("policies", spec.kind).recovery.restarts
-    if restarts and getattr(experiment.jobs[spec.job].options, "checkpoint", None) is None:
+    """Refuse to restart from checkpoints where a job writes none, or none that others can read."""
+    if not spec.is_policy or not (takes := kind("policies", spec.kind).recovery).restarts:
+        return
+    written = getattr(experiment.jobs[spec.job].options, "checkpoint", None)
+    where = experiment.source.where(*spec.steps, "kind")
+    if written is None:
         raise FileError(
-            experiment.source.where(*spec.steps, "kind"),
+            where,
             f"{spec.kind} goes on from checkpoints, and job {spec.job} writes none",
             hint=f"write `checkpoint: {{every: 20}}` in job {spec.job}",
+        )
+    if takes.moves_all and not written.directory:
+        raise FileError(
+            where,
+            f"{spec.kind} goes on from checkpoints on other hosts, and each host of job {spec.job} "
+            "writes them to its own disk",
+            hint="write `checkpoint: {every: 20, directory: /shared}`, of a file system that all "
+            "hosts share",
         )
 
 

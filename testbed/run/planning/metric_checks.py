@@ -36,7 +36,7 @@ _OF_A_REPAIR = (
         "reconfiguration",
         "leaving",
     ),
-    *("waiting", "joining", "resuming", "restoring", "first_step", "lost_steps"),
+    *("waiting", "joining", "resuming", "restoring", "first_step", "lost_steps", "caught_up"),
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 

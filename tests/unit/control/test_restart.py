@@ -1,4 +1,4 @@
-"""The policy `restart` as a pure machine: stories whose every command is known."""
+"""The policies `restart` and `migrate` as pure machines: stories whose every command is known."""
 
 import pytest
 
@@ -28,12 +28,12 @@ from testbed.control.protocol import (
     Superseded,
     Tell,
 )
-from testbed.control.restart import Restart
+from testbed.control.restart import Migrate, Restart
 from testbed.fabric.circuits import HostPort
 from testbed.fabric.topology import ring
 
 HOSTS = ("h0", "h1", "h2", "h3")
-PORTS = {f"h{n}": ("p0", "p1") for n in range(6)}
+PORTS = {f"h{n}": ("p0", "p1") for n in range(10)}
 ALL = ("power", "network", "process")
 RESTART_ALL = tuple(RestartRank(rank, host) for rank, host in enumerate(HOSTS))
 
@@ -41,9 +41,10 @@ RESTART_ALL = tuple(RestartRank(rank, host) for rank, host in enumerate(HOSTS))
 class Story:
     """The policy's answers, one observation after the other."""
 
-    def __init__(self, spares=("h4", "h5"), fences=ALL):
-        self.policy = Restart(RestartOptions())
-        situation = Situation(HOSTS, spares, PORTS, 1, dict.fromkeys(PORTS, fences))
+    def __init__(self, spares=("h4", "h5"), fences=ALL, policy=Restart):
+        self.policy = policy(RestartOptions())
+        permitted = fences if isinstance(fences, dict) else dict.fromkeys(PORTS, fences)
+        situation = Situation(HOSTS, spares, PORTS, 1, permitted)
         self.state = self.policy.begin(situation)
 
     def tell(self, *observations):
@@ -189,3 +190,68 @@ def test_circuits_that_cannot_be_made_between_hosts_that_answer_end_the_recovery
     story.tell(Fenced("h1"), CommandFailed("ocs: it is busy", number=1))
     story.tell(*(HostAnswered(host) for host in ("h0", "h4", "h2")))
     assert story.tell(HostAnswered("h3")) == (GiveUp("ocs: it is busy"),)
+
+
+SLICE = ("h4", "h5", "h6", "h7")
+"""The spare hosts to which the whole job moves."""
+
+
+@pytest.fixture
+def migration():
+    return Story((*SLICE, "h8"), policy=Migrate)
+
+
+def test_the_whole_job_moves_to_spare_hosts_and_goes_on_from_what_all_wrote(migration):
+    decided, *fences = migration.lose_power("h1")
+    assert (decided.victim, decided.replacement) == ("h1", "h5")
+    means = ("process", "power", "process", "process")
+    assert {*fences} == {Fence(rank, host, means[rank]) for rank, host in enumerate(HOSTS)}
+    assert migration.tell(*map(Fenced, HOSTS[:3])) == ()
+    assert migration.tell(Fenced("h3")) == (
+        SetCircuits(ring(SLICE, PORTS), ring(SLICE, PORTS), number=1),
+        *(RestartRank(rank, host) for rank, host in enumerate(SLICE)),
+    )
+    migration.tell(*ready(*SLICE), *found((10, 5), 0, 1, 2, 3))
+    assert migration.tell(LinksGood(number=1)) == (
+        Join(2, SLICE, 10, dict.fromkeys(range(4), DISK)),
+    )
+    migration.tell(*(StepDone(rank, 10) for rank in range(4)))
+    assert not migration.policy.is_recovering(migration.state)
+
+
+def test_a_rank_that_ended_moves_the_whole_job_too(migration):
+    migration.tell(RankEnded(2, -9))
+    commands = migration.tell(*map(Fenced, HOSTS))
+    assert commands[1:] == tuple(RestartRank(rank, host) for rank, host in enumerate(SLICE))
+
+
+def test_the_end_of_ranks_that_move_is_no_failure(migration):
+    migration.tell(RankEnded(2, -9))
+    assert migration.tell(*(RankEnded(rank, -9) for rank in range(4)), AgentLost("h0")) == ()
+
+
+def test_a_new_host_that_fails_is_replaced_alone(migration):
+    migration.tell(RankEnded(2, -9), *map(Fenced, HOSTS), *ready("h4", "h5", "h6"))
+    commands = migration.tell(CommandFailed("it does not start", spare=True, newcomer="h7"))
+    assert commands[:2] == (Decide("it does not start", "h7", "h8"), Fence(3, "h7", "process"))
+    assert commands[-1] == RestartRank(3, "h8")
+
+
+@pytest.mark.parametrize("spares", [(), SLICE[:3]])
+def test_without_a_spare_for_every_rank_there_is_no_free_slice(spares):
+    (gave_up,) = Story(spares, policy=Migrate).tell(RankEnded(2, -9))
+    left = f"{len(spares)} spare hosts are left for 4 ranks"
+    assert gave_up == GiveUp(f"rank 2 ended with code -9, and there is no free slice: {left}")
+
+
+def test_hosts_that_did_not_fail_lose_no_power_and_no_circuit():
+    fences = dict.fromkeys(PORTS, ("process",)) | {"h3": ("power", "network")}
+    (gave_up,) = Story(SLICE, fences, Migrate).tell(RankEnded(2, -9))
+    assert gave_up.reason.endswith("and the lab permits no fence of h3")
+
+
+def test_a_job_that_has_moved_moves_again_only_to_a_whole_slice(migration):
+    migration.tell(RankEnded(2, -9), *map(Fenced, HOSTS), *ready(*SLICE))
+    migration.tell(*found((10,), 0, 1, 2, 3), LinksGood(number=1))
+    (gave_up,) = migration.tell(RankEnded(0, -9))
+    assert gave_up.reason.endswith("no free slice: 1 spare hosts are left for 4 ranks")

@@ -161,6 +161,15 @@ def test_a_restart_of_a_job_that_writes_no_checkpoints_is_refused(desk):
     assert words in desk.refusal()
 
 
+def test_a_migration_of_a_job_whose_checkpoints_no_other_host_can_read_is_refused(desk):
+    desk.change("experiment", "policy: {kind: splice}", "policy: {kind: migrate}")
+    desk.change("experiment", "{policy.standby: warm}", "{policy.probe: 10 ms}")
+    desk.change("experiment", "{policy.standby: cold}", "{policy.probe: 20 ms}")
+    desk.change("experiment", "kind: train", "kind: train, checkpoint: {every: 5}")
+    words = "goes on from checkpoints on other hosts, and each host of job main writes them to its"
+    assert words in desk.refusal()
+
+
 CHOICE = """\
 experiment: auto
 question: What sums its gradients?

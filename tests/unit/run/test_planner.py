@@ -58,6 +58,7 @@ NOT_ON_A_RACK = {
     "gloo": "packet-quad",
     "everything": "everything",
     "pipswitch-16": "mesh-16",
+    "lumion-migrate": "mesh-rack",
     "morphlux-replace": "mesh-rack",
     "groups": "packet-quad",
     "hybrid": "packet-quad",
