@@ -84,6 +84,14 @@ def axes(form: Form, height: float, names: int = 0) -> Iterator[tuple[Figure, Ax
         yield figure, figure.add_subplot()
 
 
+@contextmanager
+def solid(form: Form, height: float) -> Iterator[tuple[Figure, Any]]:
+    """Yield a figure with one set of axes in three dimensions, in the common style."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(form.width, height))
+        yield figure, figure.add_subplot(projection="3d")
+
+
 def words_below(ax: Axes, form: Form, words: str) -> None:
     """Write the label of the x axis below it, on as many lines as it needs."""
     ax.set_xlabel("\n".join(textwrap.wrap(words, form.letters)))

@@ -17,6 +17,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
 from testbed.report.mesh_frames import mesh_drawings, routed_drawing
+from testbed.report.rack_frames import rack_drawings
 from testbed.report.rail_figure import rail_drawings
 from testbed.report.short_arm_names import shortened
 
@@ -33,7 +34,8 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
         written = []
         short = shortened(summary)
         of_rails = rail_drawings(short, _events(run))
-        for drawing in (*drawings(short), *routed_drawing(short), *mesh_drawings(run), *of_rails):
+        of_models = (*routed_drawing(short), *rack_drawings(run, summary.seed))
+        for drawing in (*drawings(short), *of_models, *mesh_drawings(run), *of_rails):
             for name, content in _files(drawing):
                 replace_file(folder / name, content)
                 written.append(folder / name)
