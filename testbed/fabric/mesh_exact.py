@@ -1,10 +1,15 @@
 """Prove bounds on routing through a mesh with an integer program (HiGHS).
 
-The program of PipSwitch (arXiv 2501.18136) in a complete form: a variable for each route and arm; a
-route enters a joint from one cell and leaves it into the other; each joint is on one route at most.
-Gate states need no variables, since arms of different gates of a cell share a joint. Arms that
-would make a route longer than in a known better routing are left out, which makes large meshes
-possible and keeps the proof exact.
+The program of PipSwitch (arXiv 2501.18136) in a complete form: a variable for each route and each
+way of light through an arm; a route goes on from each lane that it comes to; each joint is on one
+route at most. Gate states need no variables, since arms of different gates of a cell share a joint.
+Ways that would make a route longer than in a known better routing are left out, which makes large
+meshes possible and keeps the proof exact.
+
+One variable for both ways of an arm would do, with half as many of them. But while variables are
+not yet whole numbers, two halves of a route could then leave its port by two arms and meet head-on,
+far from its goal, and bounds are weak: 161 cells for a matching of 32 ports on 9 × 9 hexagons whose
+routes take 283 if each has the mesh to itself, and 289 together. With ways they are 283 at least.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 Objective = Literal["total", "worst"]
 """The loss of all routes together, or that of the worst of them."""
+Way = tuple[int, int]
+"""Light through a cell: the lane into it, and the lane out."""
 
 _EXACT = 1e-6
 """How far a solver's figures may be off."""
@@ -107,11 +114,14 @@ class _Program:
     ) -> None:
         self._graph, self._demands, self._objective = graph, demands, objective
         self._router = Router(graph)
+        self._loss = {
+            way: arm.loss for arm, ways in zip(graph.arms, graph.ends, strict=True) for way in ways
+        }
         self.trivial_bound = trivial_bound(self._router, demands, objective)
         self._ends = {joint for demand in demands.values() for joint in _ends(demand)}
         best = _objective(graph, known, objective) if known else math.inf
         self._variables = [
-            (key, arm) for key in demands for arm in self._useful(demands[key], best)
+            (key, way) for key in demands for way in self._useful(demands[key], best)
         ]
         self._entries: list[tuple[int, int, float]] = []
         self._low: list[float] = []
@@ -134,7 +144,7 @@ class _Program:
 
         variables = len(self._variables)
         worst = self._objective == "worst"
-        cost = [0.0 if worst else self._graph.arms[arm].loss for _, arm in self._variables]
+        cost = [0.0 if worst else self._loss[way] for _, way in self._variables]
         rows, columns, values = zip(*self._entries, strict=True)
         shape = (len(self._low), variables + worst)
         matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
@@ -148,21 +158,14 @@ class _Program:
 
     def routes(self, values: Sequence[float]) -> dict[int, Lanes]:
         """Return the routes in a solution, without closed loops."""
-        chosen: dict[int, set[tuple[int, int]]] = defaultdict(set)
-        for (key, arm), value in zip(self._variables, values, strict=False):
+        following: dict[int, dict[int, int]] = defaultdict(dict)
+        for (key, (into, out)), value in zip(self._variables, values, strict=False):
             if value > 0.5:
-                chosen[key] |= set(self._graph.ends[arm])
-        return {key: self._walk(demand, chosen[key]) for key, demand in self._demands.items()}
+                following[key][into] = out
+        return {key: _walk(demand, following[key]) for key, demand in self._demands.items()}
 
-    def _walk(self, demand: Demand, chosen: set[tuple[int, int]]) -> Lanes:
-        following = dict(chosen)
-        lanes = [2 * demand.start]
-        while lanes[-1] in following:
-            lanes.append(following[lanes[-1]])
-        return tuple(lanes)
-
-    def _useful(self, demand: Demand, best: float) -> Iterator[int]:
-        """Yield the arms that a route may take in a routing that is as good as the best known."""
+    def _useful(self, demand: Demand, best: float) -> Iterator[Way]:
+        """Yield the ways that a route may take in a routing that is as good as the best known."""
         (goal,) = demand.goals
         forth = self._router.graph.distances(demand.goals)
         back = self._router.graph.distances(frozenset({demand.start}))
@@ -171,33 +174,32 @@ class _Program:
         else:
             longest = self._router.distance(demand) + best - self.trivial_bound
         others = self._ends - {demand.start, goal}
-        for arm, ways in enumerate(self._graph.ends):
-            one = self._graph.arms[arm]
-            if {one.one, one.other} & others:
+        for (into, out), loss in self._loss.items():
+            if {into >> 1, out >> 1} & others:
                 continue
             # Light goes both ways: to come to a lane takes what the reversed lane takes back.
-            through = min(back[into ^ 1] + one.loss + forth[out] for into, out in ways)
+            through = back[into ^ 1] + loss + forth[out]
             if through <= longest + _EXACT and through < math.inf:
-                yield arm
+                yield into, out
 
     def _conserve(self) -> None:
-        """Let each route begin and end at its ports, and pass every other joint it comes to."""
+        """Let each route begin at its port, end at the other, and go on from all other lanes."""
         sides: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
-        for variable, (key, arm) in enumerate(self._variables):
-            for into, _ in self._graph.ends[arm]:
-                sides[key, into >> 1].append((variable, -1.0 if into & 1 else 1.0))
-        for (key, joint), signs in sides.items():
-            wanted = 1.0 if joint in _ends(self._demands[key]) else 0.0
+        for variable, (key, (into, out)) in enumerate(self._variables):
+            sides[key, into].append((variable, 1.0))
+            sides[key, out].append((variable, -1.0))
+        for (key, lane), signs in sides.items():
+            demand = self._demands[key]
+            leaves = lane & 1 and lane >> 1 in demand.goals
+            wanted = 1.0 if lane == 2 * demand.start else -1.0 if leaves else 0.0
             self._row(signs, wanted, wanted)
 
     def _share(self) -> None:
-        """Let at most one route pass a joint."""
-        first: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        for variable, (_, arm) in enumerate(self._variables):
-            for into, _ in self._graph.ends[arm]:
-                if not into & 1:
-                    first[into >> 1].append((variable, 1.0))
-        for joint, signs in first.items():
+        """Let at most one route pass a joint, in one direction."""
+        into: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for variable, (_, (_, out)) in enumerate(self._variables):
+            into[out >> 1].append((variable, 1.0))
+        for joint, signs in into.items():
             if joint not in self._ends:
                 self._row(signs, -math.inf, 1.0)
 
@@ -205,8 +207,8 @@ class _Program:
         """Let no route have more loss than the last variable says."""
         last = len(self._variables)
         losses: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        for variable, (key, arm) in enumerate(self._variables):
-            losses[key].append((variable, self._graph.arms[arm].loss))
+        for variable, (key, way) in enumerate(self._variables):
+            losses[key].append((variable, self._loss[way]))
         for each in losses.values():
             self._row([*each, (last, -1.0)], -math.inf, 0.0)
 
@@ -215,6 +217,13 @@ class _Program:
         self._entries += [(row, variable, sign) for variable, sign in signs]
         self._low.append(low)
         self._high.append(high)
+
+
+def _walk(demand: Demand, following: Mapping[int, int]) -> Lanes:
+    lanes = [2 * demand.start]
+    while lanes[-1] in following:
+        lanes.append(following[lanes[-1]])
+    return tuple(lanes)
 
 
 def _ends(demand: Demand) -> frozenset[int]:
