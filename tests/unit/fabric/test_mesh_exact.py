@@ -1,5 +1,6 @@
-"""What the integer program proves, held against brute force, the router and the tracer."""
+"""What the integer program proves, held against brute force, prices, the router and the tracer."""
 
+import random
 from dataclasses import replace
 from itertools import product
 
@@ -13,6 +14,7 @@ from testbed.fabric.mesh_light import Tracer
 from testbed.fabric.mesh_ports import choose_ports, demands
 from testbed.fabric.mesh_router import Demand, Router
 from testbed.fabric.mesh_routes import setting_of
+from tests.unit.fabric.joint_prices import UNIT, good_prices, priced_bound
 
 TINY = hexagonal(1, 1, bidi=(0, 3, 6, 9))
 
@@ -69,14 +71,51 @@ def test_a_routing_of_a_small_mesh_is_proved_and_lit():
         assert sum(len(tracer.ray(one, setting).cells) for one, _ in joined) == free.loss
 
 
-def test_without_solver_time_the_bound_is_the_loss_in_an_empty_mesh():
-    routed = choose_ports(hexagonal(4, 4), 8, "bidi")
-    graph = Graph.of(routed.mesh)
-    wanted = demands(routed.mesh, graph, routed.matchings[0])
-    proof = solve(graph, wanted, routed.routes[0], seconds=0.0)
-    assert trivial_bound(Router(graph), wanted, "total") <= proof.bound <= proof.loss
-    assert proof.loss <= sum(map(graph.loss_of, routed.routes[0].values()))
-    assert proof.gap >= 0
+def matchings_of(edge, hosts):
+    """Return a graph and, for each matching, the demands and a routing of them."""
+    routed = choose_ports(hexagonal(edge, edge), hosts, "bidi")
+    mesh, graph = routed.mesh, Graph.of(routed.mesh)
+    wanted = [demands(mesh, graph, matching) for matching in routed.matchings]
+    return graph, list(zip(wanted, routed.routes, strict=True))
+
+
+@pytest.mark.parametrize(("edge", "hosts"), [(3, 6), (4, 8), (6, 16)])
+def test_the_least_loss_is_what_prices_of_joints_prove(edge, hosts):
+    chance = random.Random(edge)
+    graph, matchings = matchings_of(edge, hosts)
+    for wanted, known in matchings[:3]:
+        proof = solve(graph, wanted, known)
+        assert proof.status == "optimal"
+        assert sum(map(graph.loss_of, proof.routes.values())) == proof.loss
+        assert priced_bound(graph, wanted, good_prices(graph, wanted)) == proof.loss
+        for highest in (0, UNIT // 8, UNIT, 3 * UNIT):
+            prices = [chance.randint(0, highest) for _ in graph.joints]
+            assert priced_bound(graph, wanted, prices) <= proof.loss
+
+
+def test_prices_that_would_prove_too_much_are_refused():
+    graph, [(wanted, _), *_] = matchings_of(3, 6)
+    prices = [0] * len(graph.joints)
+    used = {lane >> 1 for lane in solve(graph, wanted).routes[0]}
+    prices[next(joint for joint in range(len(prices)) if joint not in used)] = -UNIT
+    with pytest.raises(ValueError, match="negative"):
+        priced_bound(graph, wanted, prices)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize(("edge", "hosts"), [(4, 8), (6, 16)])
+def test_with_little_solver_time_the_bound_lies_between_routes_alone_and_the_least(
+    edge, hosts, seconds
+):
+    graph, matchings = matchings_of(edge, hosts)
+    for wanted, known in matchings[:3]:
+        least = solve(graph, wanted, known).loss
+        alone = trivial_bound(Router(graph), wanted, "total")
+        helped, free = (solve(graph, wanted, routes, seconds=seconds) for routes in (known, None))
+        for proof in (helped, free):
+            assert alone <= proof.bound <= least <= proof.loss
+            assert proof.gap >= 0
+        assert helped.loss <= sum(map(graph.loss_of, known.values()))
 
 
 def test_a_demand_with_several_goals_is_refused():
