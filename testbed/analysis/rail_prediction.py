@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import RAILS
-from testbed.analysis.settings import Settings
+from testbed.analysis.rail_profile import rail_profile
+from testbed.analysis.rail_times import control_of
+from testbed.analysis.settings import Settings, settings_of
 from testbed.analysis.trial import TrialResult
+from testbed.events import Event
+from testbed.rails.profile import Profile
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
@@ -84,6 +88,31 @@ def replayed(source: TrialResult, dark: float, delay: float, mode: Mode) -> floa
     except ValueError:
         return None
     return found.iteration
+
+
+def profile_of_run(events: Iterable[Event], source: str, trial: int | None = None) -> Profile:
+    """Return the profile of one trial of a run, the first without a number, with its control.
+
+    The control is what the ranks saw of it, without the delay of the switch; none where circuits
+    were not re-pointed. Raise NoProfile for a log that gives none.
+    """
+    kept = [event for event in events if event.kind in _OF_A_PROFILE]
+    profile = rail_profile(kept, source, trial)
+    timed = (e.trial for e in kept if e.kind == "operations" or e.data.get("dimension"))
+    number = next(timed) if trial is None else trial
+    lit = [event for event in kept if event.kind == "stage.lit" and event.trial == number]
+    arms = [e.subject for e in kept if e.kind == "trial.begin" and e.trial == number]
+    control = control_of(profile, lit)
+    beyond = control.change - sum(_dark(settings_of(kept), arm) for arm in arms)
+    return replace(profile, control=replace(control, change=max(0.0, beyond)))
+
+
+_OF_A_PROFILE = frozenset(
+    {
+        *("host.ready", "clock.offset", "settings", "trial.begin"),
+        *("sample", "operations", "stage.lit"),
+    }
+)
 
 
 def _mode(arm: Arm, job: str) -> Mode:

@@ -60,10 +60,10 @@ def profile_of(number: int, events: Iterable[Event], clocks: Clocks) -> Profile 
     except NoProfile:
         return None
     lit = [event for event in events if event.kind == "stage.lit"]
-    return replace(profile, control=_control(profile, lit))
+    return replace(profile, control=control_of(profile, lit))
 
 
-def _control(profile: Profile, lit: Iterable[Event]) -> ControlCost:
+def control_of(profile: Profile, lit: Iterable[Event]) -> ControlCost:
     """Return the median times from when the last rank reached a stage until the last could go on.
 
     So the messages from ranks to the controller and back count. The event `stage.lit` that is

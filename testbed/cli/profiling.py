@@ -85,7 +85,8 @@ def profile(
 
 def _profile(name: str, results: Path, trial: int | None) -> Profile:
     """Return a profile that was kept in a file, or that of a run."""
-    from testbed.analysis.rail_profile import NoProfile, rail_profile
+    from testbed.analysis.rail_prediction import profile_of_run
+    from testbed.analysis.rail_profile import NoProfile
     from testbed.rails.profile_json import from_json
 
     if is_file(name):
@@ -96,7 +97,7 @@ def _profile(name: str, results: Path, trial: int | None) -> Profile:
     run = find_run(results, name)
     with report_damage(run):
         try:
-            return rail_profile(read_events(run.events), run.id, trial)
+            return profile_of_run(read_events(run.events), run.id, trial)
         except NoProfile as error:
             hint = "run a job in groups, as experiments/groups.yaml does"
             raise UsageError(f"{name} gives no profile of rails: {error}", hint=hint) from error
@@ -115,6 +116,9 @@ def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> 
     page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
     took = TIME.format(round(still.iteration, 9))
     page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
+    if control := profile.control.change:
+        took = TIME.format(round(control, 6))
+        page.print(f"the control takes {took} of a change, which is counted at every delay")
     print_stages(profile, windows_of(still.changes), page)
     print_stalls(stalls(workload, delays, modes, rails), page)
     page.print()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.rail_prediction import replayed, with_replays
+from testbed.analysis.rail_prediction import profile_of_run, replayed, with_replays
 from testbed.analysis.rail_times import profile_of
 from testbed.events import Event
 from testbed.record.log import read_events
@@ -89,3 +89,13 @@ def test_an_arm_is_predicted_with_its_own_delay_and_the_control_of_the_other(
     profile = profile_of(0, events, Clocks(events))
     source = replace(trial(arm="source"), rail_profile=profile)
     assert replayed(source, dark, delay, mode) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("dark", [0.0, 0.035])
+def test_the_profile_of_a_run_has_its_control_without_the_delay_of_the_switch(dark):
+    settings = Event(0, 0.0, "settings", "demand", None, {"settle": dark, "link_up": 0.0})
+    begin = Event(0, 9.9, "trial.begin", "demand", 0, {})
+    found = profile_of_run([settings, begin, *planted(dark)], "a run")
+    assert found.control.change == pytest.approx(0.010)
+    assert profile_of_run(planted(0.0), "a run", 0).source == "a run"
+    assert profile_of_run(read_events(TRAINING), "training").control.change == 0.0
