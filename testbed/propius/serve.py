@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Event, Thread
 
@@ -29,11 +30,12 @@ def serving(
     policy: str = "fifo",
     managers: Sequence[str] = (),
     root: str = "",
+    clock: Callable[[], float] = time.time,
 ) -> Iterator[str]:
     """Serve a role at `HOST:PORT` until the context ends; yield the address with its port.
 
     A balancer needs the addresses of `managers`, a leaf that of its root; a root needs nothing, and
-    all others need the URL of a store.
+    all others need the URL of a store. By `clock` they tell what has been silent.
     """
     with ExitStack() as stack:
         if role == "root":
@@ -53,15 +55,17 @@ def serving(
                 raise UsageError(f"a {role} needs a store", hint="name it by --store")
             records = open_store(store)
             stack.callback(records.close)
-            yield stack.enter_context(_on_records(role, address, records, policy))
+            yield stack.enter_context(_on_records(role, address, records, policy, clock))
 
 
-def _on_records(role: str, address: str, store: Store, policy: str) -> AbstractContextManager[str]:
+def _on_records(
+    role: str, address: str, store: Store, policy: str, clock: Callable[[], float]
+) -> AbstractContextManager[str]:
     if role == "job-manager":
-        return _server(address, "JobManager", JobManager(store))
+        return _server(address, "JobManager", JobManager(store, clock))
     if role == "client-manager":
-        return _server(address, "ClientManager", ClientManager(store))
-    return _scheduling(Scheduler(store, policy), address)
+        return _server(address, "ClientManager", ClientManager(store, clock))
+    return _scheduling(Scheduler(store, policy, clock), address)
 
 
 @contextmanager
