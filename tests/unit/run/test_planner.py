@@ -69,6 +69,7 @@ NOT_ON_A_RACK = {
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
+    "propius-binding": "packet-rack",
     "propius-data-plane": "packet-rack",
     "propius-fedavg": "packet-rack",
     "stragglar": "packet-rack",
