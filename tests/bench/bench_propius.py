@@ -8,8 +8,9 @@ record), not taken from its code. Processes are the managers; each accepts for i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,13 +20,21 @@ import pytest
 import redis
 
 from testbed.propius.opening import open_store
+from testbed.propius.redis_process import RedisProcess, redis_server
 from testbed.tenancy import clients, jobs
 from testbed.tenancy.replies import Reply
-from tests.unit.propius.conftest import redis_server
-from tests.unit.propius.test_faults import redis_at
 
 EACH = 1_000
 """Clients of a manager."""
+
+
+@contextmanager
+def redis_in(directory: Path) -> Iterator[str]:
+    server = RedisProcess(directory)
+    try:
+        yield server.url
+    finally:
+        server.kill()
 
 
 def prepared(url: str, managers: int) -> None:
@@ -97,8 +106,8 @@ def test_binds_per_second_beside_the_published_steps(tmp_path: Path, managers: i
     }
     shares: dict[str, list[float]] = {name: [] for name in rates}
     for turn in range(5):
-        with redis_at(tmp_path / "redis.sock"):
-            url, file = f"unix://{tmp_path / 'redis.sock'}", str(tmp_path / f"{turn}.db")
+        with redis_in(tmp_path) as url:
+            file = str(tmp_path / f"{turn}.db")
             prepared(url, managers)
             prepared(file, managers)
             plain: Any = redis.Redis.from_url(url)
@@ -126,8 +135,7 @@ def test_binds_per_second_beside_the_published_steps(tmp_path: Path, managers: i
 
 @pytest.mark.skipif(redis_server() is None, reason="no redis-server on this machine")
 def test_round_trips_per_bind(tmp_path: Path) -> None:
-    with redis_at(tmp_path / "redis.sock"):
-        url = f"unix://{tmp_path / 'redis.sock'}"
+    with redis_in(tmp_path) as url:
         prepared(url, 1)
         plain: Any = redis.Redis.from_url(url)
         plain.hset("plain-job", mapping={"amount": 0, "demand": EACH})

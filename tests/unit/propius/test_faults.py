@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,11 +12,11 @@ from testbed.propius.client_manager import ClientManager
 from testbed.propius.job_manager import JobManager
 from testbed.propius.opening import open_store
 from testbed.propius.participant import Participant
+from testbed.propius.redis_process import RedisProcess, redis_server
 from testbed.propius.scheduler import Scheduler
 from testbed.tenancy.clients import CLIENT_LIFE
 from testbed.tenancy.jobs import JOB_LIFE, SILENCE
 from testbed.tenancy.replies import Reply
-from tests.unit.propius.conftest import redis_server
 
 
 class Plane:
@@ -85,45 +83,28 @@ def test_a_client_that_vanishes_is_forgotten_and_its_round_goes_on(store):
     assert plane.jobs.end_request(messages.JobRound(job="a", round=1)).reply == Reply.OK
 
 
-@contextmanager
-def redis_at(path, *more):
-    """Run a server of Redis at a socket until the context ends, which kills it."""
-    line = [redis_server(), "--port", "0", "--unixsocket", str(path), "--dir", str(path.parent)]
-    process = subprocess.Popen([*line, "--save", "", *more], stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(500):
-            if path.exists():
-                break
-            time.sleep(0.01)
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        path.unlink(missing_ok=True)
-
-
 @pytest.mark.skipif(redis_server() is None, reason="no redis-server on this machine")
 @pytest.mark.parametrize("keeps", [True, False], ids=["with its file", "without"])
 def test_after_a_restart_of_redis_jobs_go_on_or_are_told_that_they_are_unknown(tmp_path, keeps):
-    file = ("--appendonly", "yes", "--appendfsync", "always") if keeps else ()
-    path = tmp_path / "redis.sock"
+    server = RedisProcess(tmp_path, keeps)
     with ExitStack() as stack:
-        with redis_at(path, *file):
-            plane = Plane(open_store(f"unix://{path}"))
-            stack.callback(plane.store.close)
-            plane.register("a", 2)
-            first = plane.client("one").seek()
+        stack.callback(server.kill)
+        plane = Plane(open_store(server.url))
+        stack.callback(plane.store.close)
+        plane.register("a", 2)
+        first = plane.client("one").seek()
+        server.kill()
         with pytest.raises(LabError, match="did not do what it was asked for"):
             plane.client("two").seek()
-        with redis_at(path, *file):
-            asked = messages.JobName(job="a")
-            if keeps:
-                assert list(plane.jobs.hear(asked).members) == ["one"]
-                assert plane.client("one").seek() == first
-                assert plane.client("two").seek() == first
-            else:
-                assert plane.jobs.hear(asked).reply == Reply.UNKNOWN
-                assert plane.client("one").seek() is None
-                assert plane.register("a", 1) == Reply.OK
-                assert plane.client("two").seek().job == "a"
-            assert plane.phase("a") == "executing"
+        server.start()
+        asked = messages.JobName(job="a")
+        if keeps:
+            assert list(plane.jobs.hear(asked).members) == ["one"]
+            assert plane.client("one").seek() == first
+            assert plane.client("two").seek() == first
+        else:
+            assert plane.jobs.hear(asked).reply == Reply.UNKNOWN
+            assert plane.client("one").seek() is None
+            assert plane.register("a", 1) == Reply.OK
+            assert plane.client("two").seek().job == "a"
+        assert plane.phase("a") == "executing"
