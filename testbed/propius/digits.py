@@ -69,7 +69,7 @@ class Digits:
                 seed = f"{draw} {number} {client}"
                 total += _sent(trained(_sent(values), images, labels, rate, seed)) * len(labels)
                 weight += len(labels)
-            values = total / weight
+            values = total / weight if weight else values
             yield values
 
 

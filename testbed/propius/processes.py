@@ -104,13 +104,14 @@ class ControlPlane:
         behind = [manager.address for manager in self.managers]
         balance = partial(serving, "balancer", managers=behind)
         self.balancer = _entered(stack, ServiceProcess(balance, address))
-        self.all = [self.job_manager, self.scheduler, *self.managers, self.balancer]
-        for each in self.all:
+        self.on_store = [self.job_manager, self.scheduler, *self.managers]
+        self._all = [*self.on_store, self.balancer]
+        for each in self._all:
             assert each.address
 
     def used(self) -> float:
         """Return the seconds of processor time of all processes."""
-        return sum(each.used() for each in self.all)
+        return sum(each.used() for each in self._all)
 
 
 def _entered(stack: ExitStack, process: ServiceProcess) -> ServiceProcess:

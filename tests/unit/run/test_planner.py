@@ -71,6 +71,7 @@ NOT_ON_A_RACK = {
     "nccl-tests": "example-lab",
     "propius-binding": "packet-rack",
     "propius-data-plane": "packet-rack",
+    "propius-faults": "packet-rack",
     "propius-fedavg": "packet-rack",
     "stragglar": "packet-rack",
     "stragglar-training": "slow-packet-rack",
