@@ -99,12 +99,21 @@ def why_sudo_fails() -> str:
 
 
 def revert(changes: list[Change], *, sudo: bool) -> list[Change]:
-    """Revert changes, last first; return those that could not be reverted."""
-    if not changes:
+    """Revert changes, last first; return those that could not be reverted.
+
+    What is gone is left out: a port that was down has lost its routes and neighbours, and at a
+    neighbour that is not there `ip` ends its batch, with -force too.
+    """
+    left = _still_there(changes)
+    if not left:
         return []
-    with suppress(OSError):  # some were gone already; what counts is what is still there
-        _batch([change.undo for change in reversed(changes)], "-force", sudo=sudo)
-    there = _present(_links())
+    with suppress(OSError):  # some may have gone just now; what counts is what is still there
+        _batch([change.undo for change in reversed(left)], "-force", sudo=sudo)
+    return _still_there(left)
+
+
+def _still_there(changes: list[Change]) -> list[Change]:
+    there = _present(_links()) if changes else set()
     return [change for change in changes if change in there]
 
 

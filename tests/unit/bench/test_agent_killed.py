@@ -57,6 +57,20 @@ def test_the_next_agent_undoes_and_reports_what_a_killed_agent_set_up(host, agen
     assert agent_of("run-3").leftovers == []
 
 
+def test_a_port_that_was_down_in_between_is_taken_back_whole(host, agent_of):
+    """It has lost its neighbours then, and all routes but those that somebody gave it again."""
+    before = host.network()
+    agent = agent_of("run-1")
+    set_up(agent)
+    (peer, *_) = PEERS
+    host.run("ip", "link", "set", "eth1", "down")
+    host.run("ip", "link", "set", "eth1", "up")
+    host.run("ip", "route", "add", f"{peer}/32", "dev", "eth1", "metric", "1")
+    assert host.network() != before
+    assert agent.ask("bye") == {"left": []}
+    assert host.network() == before
+
+
 def test_the_next_agent_waits_for_commands_that_a_killed_agent_started(host, agent_of, agents):
     """Its `ip` lives on and does all that it was told to."""
     before = host.network()
