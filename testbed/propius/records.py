@@ -10,6 +10,7 @@ from typing import Any
 from testbed.tenancy.attributes import Constraints
 from testbed.tenancy.clients import Client
 from testbed.tenancy.jobs import Job, Phase
+from testbed.tenancy.members import Members
 from testbed.tenancy.requests import LastRound
 
 
@@ -49,7 +50,7 @@ def job_of(fields: Mapping[str, str], members: Iterable[str]) -> Job:
         phase=Phase(fields["phase"]),
         round=int(fields["round"]),
         demand=int(fields["demand"]),
-        members=frozenset(members),
+        members=Members(members),
         round_draw=float(fields["round_draw"]),
         requested=float(fields["requested"]),
         filled=float(fields["filled"]) if fields["filled"] else None,

@@ -24,4 +24,8 @@ def is_eligible(attributes: Attributes, demanded: Constraints) -> bool:
 
     One that lacks an attribute, or has no number there, is not eligible.
     """
-    return all(attributes.get(name, -math.inf) >= least for name, least in demanded)
+    # Asked at each offer, where a generator costs as much again.
+    for name, least in demanded:  # noqa: SIM110
+        if not attributes.get(name, -math.inf) >= least:
+            return False
+    return True

@@ -50,7 +50,7 @@ def _answer(job: Job, client: Client, round: int) -> Reply:
 
 def _with(job: Job, client: Client, now: float) -> Job:
     """Return a job with one client more; with all of them it begins to execute."""
-    members = job.members | {client.id}
+    members = job.members.joined_by(client.id)
     is_full = len(members) == job.demand
     return replace(
         job,

@@ -7,10 +7,11 @@ Every function takes a record and an instant in seconds and returns an answer an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from testbed.tenancy.attributes import Constraints
+from testbed.tenancy.attributes import Attributes, Constraints, is_eligible
+from testbed.tenancy.members import Members
 from testbed.tenancy.replies import Reply
 from testbed.tenancy.requests import LastRound, Request
 
@@ -52,7 +53,7 @@ class Job:
     round: int = 0
     """The present round; 0 before the first request."""
     demand: int = 0
-    members: frozenset[str] = frozenset()
+    members: Members = field(default_factory=Members)
     """The clients that were bound to the present round."""
     round_draw: float = 0.0
     requested: float = 0.0
@@ -94,12 +95,12 @@ class Offer:
     round: int
     private: Constraints
 
-    def suits(self, private: dict[str, float]) -> bool:
+    def suits(self, private: Attributes) -> bool:
         """Return whether a client's private attributes meet the job's private constraints.
 
         The client evaluates this by itself: its private attributes are sent nowhere.
         """
-        return all(private.get(name, -math.inf) >= least for name, least in self.private)
+        return is_eligible(private, self.private)
 
 
 def register(
@@ -145,7 +146,7 @@ def request(job: Job, round: int, demand: int, now: float, draw: float = 0.0) ->
         phase=Phase.OPEN,
         round=round,
         demand=demand,
-        members=frozenset(),
+        members=Members(),
         round_draw=draw,
         requested=now,
         filled=None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from testbed.tenancy import jobs
+from testbed.tenancy.attributes import Attributes
 from testbed.tenancy.jobs import Job, Offer, Phase
 from testbed.tenancy.outcome import JobOutcome
 from testbed.tenancy.replies import Reply
-from testbed.tenancy.traces import ClientTrace
 from testbed.tenancy.workload import JobSpec
 
 
@@ -30,6 +30,7 @@ class RunningJob:
         """Results of the present round that arrived in time."""
         self.is_waiting = False
         """Whether the present round still waits for results."""
+        self._offer = Offer(spec.id, 0, spec.private)
         self._done = self._short = 0
         self._finished: float | None = None
         self._scheduling: list[float] = []
@@ -58,6 +59,7 @@ class RunningJob:
             self.record, self.record.round + 1, self.spec.asked, now, draw
         )
         assert reply is Reply.OK
+        self._offer = Offer(self.spec.id, self.record.round, self.spec.private)
         self.results = 0
         self.is_waiting = True
 
@@ -96,15 +98,12 @@ class RunningJob:
         """Return whether the job is requesting clients."""
         return self.record.phase is Phase.OPEN
 
-    def suits(self, client: ClientTrace) -> bool:
+    def suits(self, client: str, private: Attributes) -> bool:
         """Return whether a client can accept an offer of this job.
 
         It may take part in a round only once, and must meet the private constraints.
         """
-        if client.id in self.record.members:
-            return False
-        offer = Offer(self.spec.id, self.record.round, self.spec.private)
-        return offer.suits({"samples": float(client.samples)})
+        return client not in self.record.members and self._offer.suits(private)
 
     def outcome(self) -> JobOutcome:
         """Return the results of the job."""

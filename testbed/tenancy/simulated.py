@@ -28,13 +28,13 @@ class SimulatedClient:
         "_at",
         "_cycle",
         "_period",
-        "_spans",
         "began",
         "epoch",
         "kind",
         "met",
         "number",
         "place",
+        "private",
         "record",
         "state",
         "trace",
@@ -49,10 +49,11 @@ class SimulatedClient:
         self.place: Place = (0.0, number)
         self.kind: Any = None
         self.met: frozenset[Any] = frozenset()
+        self.private = {"samples": float(trace.samples)}
+        """The attributes that it keeps to itself."""
         self.began = 0.0
         self.record: Client | None = None
         self._period = period
-        self._spans = [(start / 1000, end / 1000) for start, end in trace.available]
         self._cycle, self._at = 0, 0
 
     def check_in(self, now: float) -> None:
@@ -67,13 +68,14 @@ class SimulatedClient:
         one. None: it is never available again. The session of a client that is always available
         has no end.
         """
-        if not self._spans:
+        spans = self.trace.available
+        if not spans:
             return None
-        if self._spans == [(0.0, self._period)]:
+        if len(spans) == 1 and spans[0][0] == 0 and spans[0][1] / 1000 == self._period:
             return 0.0, float("inf")
         while True:
             start, end = self._take()
-            if end == self._cycle_end and self._spans[0][0] == 0.0:
+            if end == self._cycle_end and spans[0][0] == 0:
                 end = self._take()[1]
             if end > now:
                 return max(start, now), end
@@ -85,9 +87,9 @@ class SimulatedClient:
         return (cycle + 1) * self._period
 
     def _take(self) -> tuple[float, float]:
-        start, end = self._spans[self._at]
+        start, end = (instant / 1000 for instant in self.trace.available[self._at])
         shift = self._cycle * self._period
         self._at += 1
-        if self._at == len(self._spans):
+        if self._at == len(self.trace.available):
             self._cycle, self._at = self._cycle + 1, 0
         return start + shift, end + shift

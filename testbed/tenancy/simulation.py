@@ -134,7 +134,9 @@ class _Simulation:
     def _ask(self, client: SimulatedClient) -> None:
         """Give a client offers, or have it wait."""
         offers = [self._jobs[j] for j in self._decider.offers(client.kind, client.trace.speed)]
-        useful = tuple((job, job.record.round) for job in offers if job.suits(client.trace))
+        useful = tuple(
+            (job, job.record.round) for job in offers if job.suits(client.trace.id, client.private)
+        )
         if useful:
             client.state = State.ACCEPTING
             client.check_in(self._agenda.now)
