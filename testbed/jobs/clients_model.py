@@ -2,49 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean
+from typing import Any
 
 from testbed.jobs.clients_descriptors import ClientsModelOptions
+from testbed.jobs.contracts import PREDICTED, Values
+from testbed.tenancy.client_sums import ClientSums
+from testbed.tenancy.fluid import Prediction, predict
 from testbed.tenancy.outcome import Outcome
+from testbed.tenancy.scale import SCALE, Part, ScaleStudy
 from testbed.tenancy.studies import COMPLETION, UTILISATION, Study
-from testbed.tenancy.traces import Trace
+from testbed.tenancy.traces import ClientTrace, Trace
 
-_STUDIES = {"utilisation": UTILISATION, "completion": COMPLETION}
+_STUDIES: dict[str, Study] = {
+    "utilisation": UTILISATION,
+    "completion": COMPLETION,
+    "scale": SCALE,
+}
 
 
 class ClientsModel:
-    """One simulation of a study, with a second one of another policy to compare it with."""
+    """One simulation of a study, with a second one of another policy to compare it with.
+
+    In the study `scale` a formula is beside it, or instead of it, and the clients are in parts.
+    """
 
     def __init__(self, options: ClientsModelOptions) -> None:
         self._options = options
 
-    def values(self, seed: int) -> Mapping[str, float | str]:
+    def values(self, seed: int) -> Values:
         """Return the metrics; `inputs` is the SHA-256 of trace and jobs, which no policy changes.
 
         Simulations of the same inputs are kept, so a baseline of several arms is computed once.
         """
+        if count := self.parts():
+            return self.values_of_parts(seed, (self.part(seed, at) for at in range(count)))
         own = self._options
+        study = _study(own.study, own.clients)
         found = _outcome(own.study, own.clients, own.load, own.policy, seed)
-        values = {"inputs": _study(own.study, own.clients).digest(seed), **_measured(found)}
-        if own.study == "completion":
-            values["completion_time"] = found.mean_completion_time
-            values["jobs_finished"] = 1 - found.unfinished / len(found.jobs)
+        values = {"inputs": study.digest(seed), **_measured(found, own.study)}
         if own.against:
             other = _outcome(own.study, own.clients, own.load, own.against, seed)
             values |= _gains(found, other, own.study)
         return values
 
+    def parts(self) -> int:
+        """Return in how many parts the clients are drawn; 0: they are drawn as a whole."""
+        study = _study(self._options.study, self._options.clients)
+        return study.parts if isinstance(study, ScaleStudy) else 0
 
-def _measured(found: Outcome) -> dict[str, float | str]:
-    return {
+    def part(self, seed: int, number: int) -> Part:
+        """Draw a part of the clients; for the formula only their sums are kept."""
+        part = self._scale.part(seed, number)
+        return replace(part, clients=()) if self._options.by == "formula" else part
+
+    def values_of_parts(self, seed: int, parts: Iterable[Any]) -> Values:
+        """Return the metrics of the clients of all parts."""
+        own, study = self._options, self._scale
+        clients: list[Sequence[ClientTrace]] = []
+        digests: list[str] = []
+        sums: ClientSums | None = None
+        for part in parts:
+            clients.append(part.clients)
+            digests.append(part.digest)
+            sums = part.sums if sums is None else sums + part.sums
+        assert sums is not None
+        inputs = {"inputs": study.digest_of(digests, seed)}
+        expected = _expected(predict(sums, study.jobs(own.load, seed), study.settings))
+        if own.by == "formula":
+            return {**inputs, **expected}
+        found = study.run(study.trace_of(clients), own.load, seed, own.policy)
+        return {**inputs, **_measured(found, own.study), PREDICTED: expected}
+
+    @property
+    def _scale(self) -> ScaleStudy:
+        study = _study(self._options.study, self._options.clients)
+        assert isinstance(study, ScaleStudy)
+        return study
+
+
+def _measured(found: Outcome, study: str) -> dict[str, float | str]:
+    values: dict[str, float | str] = {
         "utilisation": found.utilisation,
         "useful_share": found.useful / found.available,
         "over_assigned": found.over_assign_rate,
         "scheduling_time": fmean(job.scheduling for job in found.jobs),
         "response_time": fmean(job.response for job in found.jobs),
+        "clients_bound": found.bound,
+    }
+    if study != "utilisation":
+        values["completion_time"] = found.mean_completion_time
+        values["jobs_finished"] = 1 - found.unfinished / len(found.jobs)
+    return values
+
+
+def _expected(found: Prediction) -> dict[str, float]:
+    return {
+        "utilisation": found.utilisation,
+        "completion_time": found.completion,
+        "scheduling_time": found.scheduling,
+        "response_time": found.response,
         "clients_bound": found.bound,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -116,11 +116,32 @@ class ReplicatedJob(Protocol):
     """Groups of ranks with the same state, on one rail each."""
 
 
+PREDICTED = "predicted"
+Values = Mapping[str, float | str | Mapping[str, float]]
+
+
 class Model(Protocol):
     """A kind of job that is computed by a model and not run; the role of its `Kind` is `model`."""
 
-    def values(self, seed: int) -> Mapping[str, float | str]:
-        """Return the values of the job's metrics by name, with random draws from a seed if any."""
+    def values(self, seed: int) -> Values:
+        """Return the values of the job's metrics by name, with random draws from a seed if any.
+
+        Under `PREDICTED` may be what a formula expects of some of them, by name.
+        """
+
+
+@runtime_checkable
+class DividedModel(Model, Protocol):
+    """A `Model` that first computes parts which do not depend on one another."""
+
+    def parts(self) -> int:
+        """Return the number of parts; 0 where there is nothing to divide."""
+
+    def part(self, seed: int, number: int) -> Any:
+        """Compute one part, which can be pickled."""
+
+    def values_of_parts(self, seed: int, parts: Iterable[Any]) -> Values:
+        """Return what `values` returns, from all parts in their order."""
 
 
 @dataclass(frozen=True, slots=True)

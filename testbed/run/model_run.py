@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.clock import Deadline
 from testbed.errors import LabError
-from testbed.run.model_workers import Compute, ModelTask, Values, one_after_another
+from testbed.jobs.contracts import PREDICTED, Values
+from testbed.run.model_workers import Compute, ModelTask, one_after_another
 from testbed.run.planning.plan import Plan
 from testbed.run.planning.steps import RunTrial
 from testbed.run.run_end import append_run_end
@@ -65,6 +66,9 @@ def _tasks(plan: Plan, experiment: Experiment) -> list[ModelTask]:
 def _record(trial: RunTrial, results: Iterator[Values], log: EventLog) -> None:
     log.trial = trial.number
     log.append("trial.begin", trial.arm)
-    log.append("model", trial.arm, **next(results))
+    values: dict[str, Any] = dict(next(results))
+    if predicted := values.pop(PREDICTED, None):
+        log.append("prediction", trial.arm, values=predicted)
+    log.append("model", trial.arm, **values)
     log.append("trial.end", trial.arm, valid=True, recovered=True, reason="")
     log.trial = None

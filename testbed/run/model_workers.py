@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import LabError, UsageError
+from testbed.jobs.contracts import DividedModel, Values
 from testbed.plugins import kind
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
     from testbed.jobs.contracts import Model
-
-Values = Mapping[str, Any]
 
 MAX_WORKERS = 256
 _CONNECT_S = 10.0
@@ -44,12 +44,28 @@ one, and what that raises ends the wait."""
 
 def values_of(task: ModelTask) -> Values:
     """Return the metrics of one trial, on whichever machine it is computed."""
+    return _model(task).values(task.seed)
+
+
+def _model(task: ModelTask) -> Model:
     model: Model = kind("jobs", task.job).load()(task.options)
-    return model.values(task.seed)
+    return model
 
 
 def _values_of_all(tasks: Sequence[ModelTask]) -> list[Values]:
     return [values_of(task) for task in tasks]
+
+
+def _part_of(task: ModelTask, number: int) -> Any:
+    model = _model(task)
+    assert isinstance(model, DividedModel)
+    return model.part(task.seed, number)
+
+
+def _values_of_parts(task: ModelTask, parts: Sequence[Any]) -> list[Values]:
+    model = _model(task)
+    assert isinstance(model, DividedModel)
+    return [model.values_of_parts(task.seed, parts)]
 
 
 def one_after_another(tasks: Sequence[ModelTask], check: Callable[[], None]) -> Iterator[Values]:
@@ -92,10 +108,7 @@ def workers_at(where: str) -> Iterator[Compute]:
 def _computed_by(
     client: Client, tasks: Sequence[ModelTask], check: Callable[[], None]
 ) -> Iterator[Values]:
-    workers = max(1, len(client.scheduler_info()["workers"]))
-    size = -(-len(tasks) // (workers * _PARTS_OF_A_WORKER))
-    parts = [tasks[first : first + size] for first in range(0, len(tasks), size)]
-    futures = deque(client.map(_values_of_all, parts, pure=False))
+    futures = deque(_submitted(client, tasks))
     while futures:
         try:
             found: list[Values] = futures[0].result(timeout=_LOOK_EVERY_S)
@@ -104,6 +117,27 @@ def _computed_by(
         else:
             futures.popleft()  # results are kept no longer than they are needed
             yield from found
+
+
+def _submitted(client: Client, tasks: Sequence[ModelTask]) -> Iterator[Future]:
+    """Yield what will be the metrics of all tasks in their order, of one or several each."""
+    workers = max(1, len(client.scheduler_info()["workers"]))
+    size = -(-len(tasks) // (workers * _PARTS_OF_A_WORKER))
+    for divided, group in groupby(tasks, _parts):
+        alike = list(group)
+        if divided > 1:
+            for task in alike:
+                parts = client.map(_part_of, [task] * divided, range(divided), pure=False)
+                yield client.submit(_values_of_parts, task, parts, pure=False)
+            continue
+        batches = [alike[first : first + size] for first in range(0, len(alike), size)]
+        yield from client.map(_values_of_all, batches, pure=False)
+
+
+def _parts(task: ModelTask) -> int:
+    """Return in how many parts a task is computed; they can be computed side by side."""
+    model = _model(task)
+    return model.parts() if isinstance(model, DividedModel) else 1
 
 
 @contextmanager

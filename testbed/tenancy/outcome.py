@@ -35,7 +35,7 @@ class Outcome:
     ended: float
     """When the last job finished, or the horizon."""
     available: float
-    """Client-seconds of availability until then."""
+    """Client-seconds of availability from the first job's arrival until then."""
     working: float
     """Client-seconds of being bound: computing, transferring."""
     useful: float
@@ -83,6 +83,7 @@ class Tally:
     """Accumulates counts and time integrals while a simulation runs."""
 
     since: float = 0.0
+    """How far the integrals reach."""
     here: int = 0
     """Clients that are available now."""
     busy: int = 0
@@ -94,7 +95,9 @@ class Tally:
     )
 
     def advance(self, now: float) -> None:
-        """Add the time since the last change to the integrals."""
+        """Add the time since the last change to the integrals, or since what they begin at."""
+        if now <= self.since:
+            return
         self.available += self.here * (now - self.since)
         self.working += self.busy * (now - self.since)
         self.since = now

@@ -57,7 +57,7 @@ class _Simulation:
         self._specs = specs
         self._chance = Random(seed)
         self._agenda = Agenda()
-        self._tally = Tally()
+        self._tally = Tally(since=min((spec.arrival for spec in specs), default=0.0))
         self._jobs: dict[str, RunningJob] = {}
         self._records: dict[str, Job] = {}
         self._left = len(specs)

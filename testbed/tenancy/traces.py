@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from random import Random
 
@@ -131,6 +131,26 @@ def generate(population: Population, seed: int) -> Trace:
     period = population.days * DAY_MS
     clients = tuple(_client(number, population, chance) for number in range(population.clients))
     return Trace(period, clients)
+
+
+SHARD = 1_000
+"""Clients that are drawn from one random stream of their own."""
+
+
+def shard_sizes(clients: int) -> tuple[int, ...]:
+    """Return how many clients each shard of a population has; all but the last are full."""
+    return tuple(min(SHARD, clients - first) for first in range(0, clients, SHARD))
+
+
+def generate_shard(population: Population, seed: int, number: int) -> tuple[ClientTrace, ...]:
+    """Return the clients of one shard, which depend on seed, number and distributions only.
+
+    So shards can be drawn anywhere and in any order, and the clients of a smaller population are
+    the first ones of a larger.
+    """
+    chance = Random(f"{seed} {replace(population, clients=0).text} shard {number}")
+    first, size = number * SHARD, shard_sizes(population.clients)[number]
+    return tuple(_client(first + place, population, chance) for place in range(size))
 
 
 def _client(number: int, population: Population, chance: Random) -> ClientTrace:

@@ -6,7 +6,9 @@ import pytest
 
 from testbed.jobs.clients_descriptors import LOADS, ClientsModelOptions
 from testbed.jobs.clients_model import ClientsModel
+from testbed.jobs.contracts import PREDICTED
 from testbed.plugins import kinds
+from testbed.tenancy.scale import SCALE
 from testbed.tenancy.studies import COMPLETION, UTILISATION
 
 
@@ -49,7 +51,8 @@ def test_all_policies_and_loads_of_a_seed_have_the_same_inputs_and_other_seeds_o
 
 
 def test_the_loads_are_those_of_the_studies():
-    assert {"utilisation": (*UTILISATION.loads,), "completion": (*COMPLETION.loads,)} == LOADS
+    studies = {"utilisation": UTILISATION, "completion": COMPLETION, "scale": SCALE}
+    assert {name: (*study.loads,) for name, study in studies.items()} == LOADS
 
 
 def test_every_scheduling_policy_is_known():
@@ -57,9 +60,39 @@ def test_every_scheduling_policy_is_known():
         assert options(name).policy == name
 
 
+def scale(clients=600, **more):
+    return ClientsModelOptions("scale", "light", "fifo", clients=clients, **more)
+
+
+def test_a_formula_stands_beside_a_simulation_of_the_study_of_scale_or_alone():
+    beside, alone = ClientsModel(scale()).values(1), ClientsModel(scale(by="formula")).values(1)
+    expected = beside[PREDICTED]
+    assert {*beside} == {*scale().measures(), PREDICTED}
+    assert {*expected} == {*scale().predicts()}
+    assert {*alone} == {*scale(by="formula").measures()}
+    assert not {*scale(by="formula").predicts()} | {*options().predicts()}
+    assert alone == {"inputs": beside["inputs"], **expected}
+    assert alone["clients_bound"] == beside["clients_bound"]
+    assert alone["completion_time"] != beside["completion_time"]
+
+
+def test_the_parts_of_a_study_of_scale_give_the_values_of_the_whole(monkeypatch):
+    monkeypatch.setattr("testbed.tenancy.scale.PART", 1)
+    for by in ("formula", "simulation"):
+        model = ClientsModel(scale(2_200, by=by))
+        assert model.parts() == 3
+        parts = [model.part(1, number) for number in (2, 1, 0)][::-1]
+        assert all(bool(part.clients) == (by == "simulation") for part in parts)
+        assert model.values_of_parts(1, parts) == model.values(1)
+    assert ClientsModel(options()).parts() == 0
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
+        (("completion", "some", "fifo", "", None, "formula"), "the formula is for the study scale"),
+        (("scale", "light", "fifo", "irs"), "takes no `against`"),
+        (("scale", "light", "fifo", "", 1_000_001, "formula"), "at most 1000000 by formula"),
         (
             ("utilisation", "alone", "fifo"),
             "has the loads half, published, double, and not 'alone'",
@@ -67,7 +100,10 @@ def test_every_scheduling_policy_is_known():
         (("utilisation", "half", "fofi"), "'fofi' is no scheduling policy; there are fifo"),
         (("utilisation", "half", "fifo", "best"), "'best' is no scheduling policy"),
         (("utilisation", "half", "fifo", "", 0), "clients must be at least 1, not 0"),
-        (("utilisation", "half", "fifo", "", 100_001), "clients must be at most 100000"),
+        (
+            ("utilisation", "half", "fifo", "", 100_001),
+            "clients must be at most 100000 by simulation",
+        ),
     ],
 )
 def test_impossible_options_are_refused(given, text):

@@ -52,6 +52,28 @@ def test_the_results_are_the_same_when_a_worker_is_killed_midway(count):
     assert found == list(one_after_another(tasks, no_check))
 
 
+def clients_task(clients, seed, **more):
+    given = {"study": "scale", "load": "light", "policy": "fifo", **more}
+    return ModelTask(
+        "clients-model", kind("jobs", "clients-model").options(**given, clients=clients), seed
+    )
+
+
+def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result():
+    """Parts of trials with several, between trials that have one or none."""
+    tasks = [
+        *fleet_tasks(3),
+        clients_task(22_000, 1, by="formula"),
+        clients_task(11_000, 2, by="formula"),
+        clients_task(600, 3),
+    ]
+    alone = list(one_after_another(tasks, no_check))
+    for count in ("1", "2"):
+        with workers_at(count) as compute:
+            assert list(compute(tasks, no_check)) == alone
+    assert len({values["inputs"] for values in alone[3:]}) == 3
+
+
 def test_an_error_of_the_check_for_signals_ends_the_wait_for_results():
     class Ended(Exception):
         pass
