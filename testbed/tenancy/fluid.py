@@ -27,8 +27,9 @@ min(T, what is left of its session); utilisation is the sum of that over what is
 
 W and the tasks T are kept by type of client, as those with long tasks are more often at work.
 
-Left out: that two jobs want the same waiting client at one instant and a policy decides (so the
-formula has no policy); and chance.
+Left out: that two jobs want the same client at one instant and a policy decides (so the formula has
+no policy); that clients keep their instants, so that after one request those that still wait are
+spread unevenly over `ping`; and chance.
 """
 
 from __future__ import annotations

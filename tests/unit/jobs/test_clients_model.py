@@ -83,7 +83,10 @@ def test_the_parts_of_a_study_of_scale_give_the_values_of_the_whole(monkeypatch)
         assert model.parts() == 3
         parts = [model.part(1, number) for number in (2, 1, 0)][::-1]
         assert all(bool(part.clients) == (by == "simulation") for part in parts)
-        assert model.values_of_parts(1, parts) == model.values(1)
+        found = model.values_of_parts(1, parts)
+        assert found == model.values(1)
+        other = [replace(parts[0], digest="another"), *parts[1:]]
+        assert model.values_of_parts(1, other)["inputs"] != found["inputs"]
     assert ClientsModel(options()).parts() == 0
 
 

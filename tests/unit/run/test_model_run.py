@@ -75,6 +75,31 @@ def test_a_model_that_misses_its_check_fails(tmp_path, lab):
     assert run_wiring_check(tmp_path, wanted, lab).outcome == "failed"
 
 
+CLIENTS = """
+experiment: paper
+question: Does the simulation do what the formula says?
+needs: {hosts: 0, fabric: any}
+jobs: {main: {kind: clients-model, study: scale, load: light, policy: fifo, clients: 600}}
+checks:
+  only.clients_bound: {near_prediction: 0 %}
+  only.scheduling_time: {near_prediction: 0 %}
+"""
+
+
+def test_what_a_formula_expects_stands_beside_what_a_model_computes(tmp_path, lab):
+    summary = run_wiring_check(tmp_path, experiment(tmp_path, CLIENTS), lab)
+    assert [check.verdict for check in summary.checks] == ["passed", "failed"]
+    bound = summary.metrics["only.clients_bound"]
+    assert bound.predicted == bound.median > 0
+    assert summary.metrics["only.over_assigned"].predicted is None
+
+
+def test_a_check_near_the_prediction_of_a_formula_alone_is_refused(tmp_path, lab):
+    text = CLIENTS.replace("clients: 600", "clients: 600, by: formula")
+    with pytest.raises(FileError, match="nothing predicts 'clients_bound'"):
+        run_wiring_check(tmp_path, experiment(tmp_path, text), lab)
+
+
 CLUSTERS = """
 experiment: paper
 question: What does the model draw?

@@ -105,6 +105,12 @@ def test_a_round_without_any_result_is_repeated():
     assert outcome.bound == 0
 
 
+def test_utilisation_counts_from_the_arrival_of_the_first_job():
+    outcome = run([client("a"), client("b")], [job(arrival=500.0), job("later", arrival=600.0)])
+    assert outcome.available == pytest.approx(2 * (outcome.ended - 500.0))
+    assert outcome.working == pytest.approx(4 * TASK)
+
+
 def test_a_job_that_waits_for_hours_is_not_pruned():
     outcome = run([client("a"), client("b", ((40_000_000, DAY),))], [job()])
     assert outcome.jobs[0].scheduling == pytest.approx(40_000.5)
