@@ -92,10 +92,10 @@ def test_training_ends_with_its_last_step_if_one_is_set():
 
 def test_ranks_are_told_when_to_write_checkpoints_beside_the_options_of_their_job():
     job = Train(TrainOptions(ranks=2, checkpoint=CheckpointOptions(every=20)))
-    assert job.for_rank()["checkpoint"] == {"every": 20, "keep": 2}
+    assert job.for_rank()["checkpoint"] == {"every": 20, "keep": 2, "directory": ""}
     assert "checkpoint" not in Train(TrainOptions(ranks=2)).for_rank()
     split = Hybrid(HybridOptions(2, {"pp": 2}, checkpoint=CheckpointOptions(every=20)))
-    assert split.for_rank()["checkpoint"] == {"every": 20, "keep": 2}
+    assert split.for_rank()["checkpoint"] == {"every": 20, "keep": 2, "directory": ""}
     assert "checkpoint" not in Hybrid(HybridOptions(2, {"pp": 2})).for_rank()
     with pytest.raises(ValueError, match="every must be at least 1, not 0"):
         CheckpointOptions(every=0)
