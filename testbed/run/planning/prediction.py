@@ -53,7 +53,8 @@ def predict(
     frozen process, and zero for a dead one, which the kernel reports to its agent. A spare, if the
     policy takes one (`recovery`), must also start (`start`, 0 for a warm one) while the fabric
     changes, and receive its state; where all ranks are started again, `start` is how long that
-    takes. The orchestrator's own time is not predicted: it is the difference to the measurement.
+    takes, and what reads its state from a disk takes no time for it. The orchestrator's own time is
+    not predicted: it is the difference to the measurement.
     An attenuated fibre is dark for as long as the fault holds, and
     no mirror moves; lost data then waits for TCP to retransmit it. A freeze that ends before the
     heartbeat limit costs its duration and a step.
@@ -75,7 +76,7 @@ def predict(
         "settle": settle,
         "link_up": link_up,
         "waiting_for_spare": max(0.0, start - fabric) if newcomer or recovery.restarts else 0.0,
-        "state": link.seconds(state_bytes) if newcomer else 0.0,
+        "state": link.seconds(state_bytes) if newcomer and not recovery.moves_all else 0.0,
         "step": step,
     }
     return terms | {"reconfiguration": fabric, "total": sum(terms.values())}

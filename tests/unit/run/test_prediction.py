@@ -144,3 +144,12 @@ def test_ranks_restarted_in_place_get_circuits_only_where_a_fault_took_some():
     for hits in ("rank", "circuit"):
         assert in_place.moves_circuits(FaultProperties(hits=hits, repair="circuit"))
     assert not in_place.moves_circuits(FaultProperties(symptom="exit"))
+
+
+def test_a_job_that_moves_whole_reads_its_state_from_disk_while_its_circuits_are_made():
+    physics = Physics(0.002, 1.0, 0.0)
+    common = {"heartbeat": 0.2, "state_bytes": 16_000_000, "link": LINK, "step": 0.5, "start": 0.4}
+    moved = RecoveryProperties(restarts=True, moves_all=True)
+    terms = predict("rank-kill", physics, **common, recovery=moved)
+    assert (terms["state"], terms["total"]) == (0.0, pytest.approx(1.0 + 0.5))
+    assert predict("rank-kill", physics, **common)["state"] == LINK.seconds(16_000_000)
