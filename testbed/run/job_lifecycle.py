@@ -139,7 +139,11 @@ class JobLifecycle:
         end_ranks(self._context)
 
     def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
-        """Start the ranks of all jobs, then connect them and probe the links."""
+        """Start the ranks of all jobs, connect them and probe the links; then all begin at once.
+
+        A job that went on after its own probes could be over before the first trial, and be in the
+        way of those of others.
+        """
         made = {name: self._made(arm, placement) for name, placement in placements.items()}
         self._jobs = jobs = RunningJobs(made)
         self._controllers = start_controllers(arm.experiment, jobs, self._context, "job")
@@ -155,6 +159,8 @@ class JobLifecycle:
         self._started_with = self._start_parameters(arm)
         for name in jobs:
             self._note_slow_links(arm, name)
+        for job in jobs.values():
+            job.begin()
         return jobs
 
     def _made(self, arm: Arm, placement: Placement) -> RunningJob:

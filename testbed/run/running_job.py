@@ -171,7 +171,10 @@ class RunningJob:
     def join(
         self, generation: int, committed: int, restore: Mapping[int, int | str], probe: bool
     ) -> None:
-        """Order every rank to form a generation and continue after `committed` steps."""
+        """Order every rank to form a generation and continue after `committed` steps.
+
+        With `probe` ranks first probe their links, and then wait for `begin`.
+        """
         self.generation = generation
         members = [
             {"rank": rank, "host": place.host, **self.processes[place].listens_at()}
@@ -186,10 +189,15 @@ class RunningJob:
                 "step": committed,
                 "restore": {str(k): source for k, source in restore.items()},
                 "probe": probe,
+                "held": probe,
             }
             self.tell(rank, message)
         if self.job.last_step is not None:  # long before that step comes
             self.tell_all({"do": "finish", "after_step": self.job.last_step})
+
+    def begin(self) -> None:
+        """Have ranks that have probed their links begin their steps."""
+        self.tell_all({"do": "begin", "generation": self.generation})
 
     def await_probes(self, limit: float) -> None:
         """Wait until every rank has probed its links; raise LabError when one cannot.

@@ -176,12 +176,7 @@ needs: {hosts: 2, fabric: packet}
 jobs:
   left: {kind: train, ranks: 2, batch: 1, steps: 8, pace: 20 ms, hosts: [h0, h1]}
   right:
-    kind: allreduce
-    ranks: 2
-    sizes: [64 KiB]
-    iterations: 150  # it begins once its own links are probed, and the trial when all jobs' are
-    hosts: [h0, h1]
-    shares_hosts_with: [left]
+    {kind: allreduce, ranks: 2, sizes: [64 KiB], hosts: [h0, h1], shares_hosts_with: [left]}
 checks:
   left.steps: {equals: 8}
   right.busbw_64kib: {min: "> 0 bit/s"}

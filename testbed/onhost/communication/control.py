@@ -92,6 +92,8 @@ class Control:
         self.finish_after: int | None = None
         self.checkpoint_before: int | None = None
         """The step before which the state was ordered to be written, besides those that are."""
+        self.begun = 0
+        """The newest generation that was ordered to begin its steps."""
         self.delay = 0.0
         """Seconds by which this rank must enter every collective late."""
         self.choice: Message | None = None
@@ -139,6 +141,10 @@ class Control:
         end = begin + self.delay
         self.wait_until(lambda: time.monotonic() >= end, generation, end)
         return time.monotonic() - begin
+
+    def await_begin(self, generation: int) -> None:
+        """Wait until the generation is ordered to begin its steps. Raise Left."""
+        self.wait_until(lambda: self.begun >= generation, generation)
 
     def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
         """Request other circuits and wait until they are lit. Raise Left."""
@@ -205,26 +211,8 @@ class Control:
         if verb == "checkpoint":
             self.checkpoint_before = command["before_step"]
             return
-        if verb == "choose":
-            self.choice = command
-            self.leave.wake()
-            return
-        if verb == "lit":
-            self.lit = (command["generation"], command["number"])
-            self.leave.wake()
-            return
-        if verb == "stage-lit":
-            self.stages[command["group"], tuple(command["ranks"])] = command
-            if self.on_stage is not None:
-                self.on_stage(command)
-            self.leave.wake()
-            return
-        if verb == "group-whole":
-            self.whole[command["group"]] = command["generation"]
-            self.leave.wake()
-            return
-        if verb == "slot":
-            self.slot = _slot(command)
+        if verb in _AWAITED:
+            self._note(verb, command)
             self.leave.wake()
             return
         if verb == "straggle":
@@ -238,6 +226,27 @@ class Control:
             self.leave.give(command["generation"])
         elif verb == "exit":
             self.leave.give(_EVERY_GENERATION)
+
+    def _note(self, verb: str, command: Message) -> None:
+        """Note what the main thread may wait for."""
+        if verb == "begin":
+            self.begun = command["generation"]
+        elif verb == "choose":
+            self.choice = command
+        elif verb == "lit":
+            self.lit = (command["generation"], command["number"])
+        elif verb == "stage-lit":
+            self.stages[command["group"], tuple(command["ranks"])] = command
+            if self.on_stage is not None:
+                self.on_stage(command)
+        elif verb == "group-whole":
+            self.whole[command["group"]] = command["generation"]
+        else:
+            self.slot = _slot(command)
+
+
+_AWAITED = ("begin", "choose", "lit", "stage-lit", "group-whole", "slot")
+"""Commands that the main thread may wait for."""
 
 
 def _slot(command: Message) -> TimeSlot:

@@ -145,6 +145,8 @@ class Member:
             self._restore(communicator, command["step"], command["restore"])
             if command["probe"]:
                 self._control.emit("probe", generation=generation, **_probe(communicator))
+            if command.get("held"):
+                self._control.await_begin(generation)
             self._is_running = True
             self._job.run(communicator, self._control)
         except Left:

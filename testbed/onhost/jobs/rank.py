@@ -12,8 +12,10 @@ host's monotonic clock at the instant it happened.
     join       generation, members [{rank, host, address, port, local}], step, restore {rank: from
                rank, or "disk"}, probe, for a spare also its rank: connect to the neighbours, to
                all ranks or to those of its groups → generation; come to the state before the step
-               → restored; measure the links → probe; run the job → step or sample …, with
-               checkpoint or checkpoint-missed in between, and at its end done
+               → restored; measure the links → probe; where it is held, wait for begin; run the job
+               → step or sample …, with checkpoint or checkpoint-missed in between, and at its end
+               done
+    begin      generation: begin the steps of this generation, which was held
     checkpoints  rank: verify what this rank has on disk → checkpoints: steps that can be restored,
                the last first, and why others are refused
     leave      generation: abandon all that, at any point → left, with the steps committed

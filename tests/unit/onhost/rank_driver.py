@@ -215,6 +215,7 @@ class Gang:
         step: int = 0,
         restore: Mapping[str, int | str] | None = None,
         probe: bool = False,
+        held: bool = False,
         absent: Sequence[int] = (),
         members: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
@@ -231,6 +232,7 @@ class Gang:
                 step=step,
                 restore=restore or {},
                 probe=probe,
+                held=held,
             )
 
     def drop(self, rank: int) -> None:

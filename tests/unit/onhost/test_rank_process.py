@@ -269,6 +269,25 @@ def test_a_rank_probes_its_links_before_the_first_step(gang):
         assert said.index("probe") < said.index("step")
 
 
+def test_ranks_that_are_held_after_their_probes_begin_their_steps_when_told(gang):
+    job = gang("allreduce", {"sizes": [400], "iterations": 3, "warmup": 0}, 2)
+    job.join(1, probe=True, held=True)
+    job.hear("probe", generation=1)
+    job.tell("begin", generation=0)
+    time.sleep(0.2)
+    assert not [e for member in job.members for e in member.events if e["event"] == "sample"]
+    job.tell("begin", generation=1)
+    job.hear("done", step=3)
+
+
+def test_ranks_that_are_held_leave_when_told(gang):
+    job = gang("allreduce", {"sizes": [400], "iterations": 3, "warmup": 0}, 2)
+    job.join(1, probe=True, held=True)
+    job.hear("probe", generation=1)
+    job.tell("leave", generation=1)
+    job.hear("left", generation=1, started=False)
+
+
 def test_the_allreduce_job_reports_every_iteration_and_ends(gang):
     job = gang("allreduce", {"sizes": [4, 4000, 400_000], "iterations": 3, "warmup": 1}, 3)
     job.join(1)
