@@ -185,7 +185,7 @@ METRICS: dict[str, MetricDefinition] = {
     "lost_steps": _Metric(
         "1", "lower", "repeated steps that a rank (with restart: all ranks) had finished before"
     ),
-    "caught_up": _Metric("s", "lower", "until a step is done that was not before the fault"),
+    "caught_up": _Metric("s", "lower", "t - t0: until a step is done that was not before t0"),
     "steps": _Metric("1", "neither", "steps finished when the trial ended"),
     "loss": _Metric("1", "neither", "training loss of the last step"),
     "digest": _Metric("", "neither", "SHA-256 of model, optimiser, step and data position"),

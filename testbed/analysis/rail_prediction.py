@@ -22,6 +22,14 @@ from testbed.schema import Arm
 Measured = tuple[Arm, str]
 """An arm, and one of its jobs."""
 
+_OF_A_PROFILE = frozenset(
+    {
+        *("host.ready", "clock.offset", "settings", "trial.begin"),
+        *("sample", "operations", "stage.lit"),
+    }
+)
+"""Kinds of the events that the profile of a run is made of."""
+
 
 def with_replays(
     measured: Mapping[str, Measured],
@@ -105,14 +113,6 @@ def profile_of_run(events: Iterable[Event], source: str, trial: int | None = Non
     control = control_of(profile, lit)
     beyond = control.change - sum(_dark(settings_of(kept), arm) for arm in arms)
     return replace(profile, control=replace(control, change=max(0.0, beyond)))
-
-
-_OF_A_PROFILE = frozenset(
-    {
-        *("host.ready", "clock.offset", "settings", "trial.begin"),
-        *("sample", "operations", "stage.lit"),
-    }
-)
 
 
 def _mode(arm: Arm, job: str) -> Mode:

@@ -138,7 +138,7 @@ class DividedModel(Model, Protocol):
         """Return the number of parts; 0 where there is nothing to divide."""
 
     def part(self, seed: int, number: int) -> Any:
-        """Compute one part, which can be pickled."""
+        """Compute one part; the result goes to another process, so it must be picklable."""
 
     def values_of_parts(self, seed: int, parts: Iterable[Any]) -> Values:
         """Return what `values` returns, from all parts in their order."""

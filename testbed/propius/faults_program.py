@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +34,7 @@ from testbed.propius.calls import Repeated
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.digits import MODEL, SIZE, Digits
 from testbed.propius.federated_job import FederatedJob, Round
-from testbed.propius.learner import Learner
+from testbed.propius.learner import learning
 from testbed.propius.opening import open_store
 from testbed.propius.processes import ControlPlane, ServiceProcess
 from testbed.propius.rank_lines import RankLine, line_to_first, lines_to_ranks
@@ -213,28 +212,23 @@ def _wrong(done: Mapping[str, Sequence[Timed]], digits: Digits) -> int:
 
 
 def _be_site(first: str, rank: int, digits: Digits) -> None:
-    own, over = str(ip_address(first) + rank), Event()
+    own = str(ip_address(first) + rank)
     names = [name for name in digits.of if site_of(name) == rank]
     serve = partial(serving_leaf, root=f"{first}:{DATA}", flush_after=FLUSH_AFTER)
-    with ExitStack() as stack, ThreadPoolExecutor(OF_A_SITE) as pool:
-        stack.callback(over.set)
+    with ExitStack() as stack:
         line = stack.enter_context(line_to_first(f"{first}:{LINES}", rank, _MEETING_S))
         process = ServiceProcess(serve, f"{own}:{DATA}")
         stack.callback(process.close)
         assert line.hear(_MEETING_S) == "begin"
         managers = stack.enter_context(calling(f"{first}:{CONTROL}", CLIENTS))
         leaf = stack.enter_context(calling(process.address, LEAF))
-        learners = [Learner(name, digits, RATES, managers, leaf) for name in names]
-        running = [pool.submit(learner.run, over) for learner in learners]
+        stack.enter_context(learning(names, digits, RATES, managers, leaf))
         while (word := line.hear(3 * _LONGEST_S)) != "end":
             if word == "leaf":
                 restart([process])
             else:
                 cut_line(os.environ["TESTBED_NEXT_INTERFACE"], CUT_S)
             line.say("done")
-        over.set()
-        for each in running:
-            each.result()
 
 
 if __name__ == "__main__":

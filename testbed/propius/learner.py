@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from threading import Event
 
 from testbed.errors import LabError
@@ -17,6 +18,23 @@ from testbed.tenancy.tensors import decode
 
 _ASK_EVERY = 0.05
 """Seconds until a client without an offer asks again."""
+
+
+@contextmanager
+def learning(
+    names: Sequence[str], digits: Digits, rates: Mapping[str, float], managers: Calls, leaf: Calls
+) -> Iterator[None]:
+    """Have clients learn side by side until the context ends; raise what one of them raised."""
+    over = Event()
+    with ThreadPoolExecutor(len(names)) as pool:
+        learners = [Learner(name, digits, rates, managers, leaf) for name in names]
+        running = [pool.submit(learner.run, over) for learner in learners]
+        try:
+            yield
+        finally:
+            over.set()
+        for each in running:
+            each.result()
 
 
 class Learner:

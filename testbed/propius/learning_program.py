@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from testbed.propius.balancer import SERVICE as CLIENTS
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.digits import MODEL, SIZE, Digits
 from testbed.propius.federated_job import FederatedJob, Round
-from testbed.propius.learner import Learner
+from testbed.propius.learner import learning
 from testbed.propius.rpc import Caller, calling
 from testbed.propius.serve import serving
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
@@ -92,22 +91,15 @@ def _report(name: str, done: list[Round], digits: Digits) -> None:
 
 def _be_site(first: str, rank: int, digits: Digits) -> None:
     own, root = str(ip_address(first) + rank), f"{first}:{DATA}"
-    over = Event()
     names = [f"client {number}" for number in range((rank - 1) * OF_A_SITE, rank * OF_A_SITE)]
-    with ExitStack() as stack, ThreadPoolExecutor(OF_A_SITE) as pool:
+    with ExitStack() as stack:
         managers = stack.enter_context(calling(f"{first}:{CONTROL}", CLIENTS))
         anybody = messages.ClientName(client="nobody")
         managers.wait_until_up("Ping", anybody, _MEETING_S)
         where = stack.enter_context(serving_leaf(f"{own}:{DATA}", root, FLUSH_AFTER))
         leaf = stack.enter_context(calling(where, LEAF))
-        learners = [Learner(name, digits, RATES, managers, leaf) for name in names]
-        running = [pool.submit(learner.run, over) for learner in learners]
-        try:
+        with learning(names, digits, RATES, managers, leaf):
             managers.wait_until_down("Ping", anybody, _LONGEST_S)
-        finally:
-            over.set()
-        for each in running:
-            each.result()
 
 
 if __name__ == "__main__":

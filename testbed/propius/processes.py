@@ -27,7 +27,7 @@ class ServiceProcess:
     """A service in a process of its own, which ends when this one does."""
 
     def __init__(self, serve: Serve, address: str = ANY) -> None:
-        """Begin to start it; `serve` can be pickled."""
+        """Start its process without waiting for it; `serve` must be picklable."""
         self._serve = serve
         self._address = address
         self._used = 0.0
