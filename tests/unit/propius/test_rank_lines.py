@@ -4,6 +4,7 @@ import json
 import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 
@@ -19,10 +20,13 @@ def free_address():
 
 
 def test_ranks_that_call_in_any_order_are_told_apart_and_heard():
-    address = free_address()
+    address, has_called = free_address(), Event()
 
     def be(rank):
+        if rank == 1:  # it calls last
+            assert has_called.wait(20.0)
         with line_to_first(address, rank, 20.0) as line:
+            has_called.set()
             line.say([line.hear(20.0), rank])
 
     with ThreadPoolExecutor(2) as pool:
