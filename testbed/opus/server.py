@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,35 +30,52 @@ class _Loop:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def run(self, work: Awaitable[object], limit: float) -> None:
+    def run(self, work: Coroutine[object, object, None], limit: float) -> None:
         """Run something in the loop; block until it is done, for `limit` seconds at most."""
 
         async def whole() -> None:
-            await asyncio.wait_for(work, limit)
+            async with asyncio.timeout(limit):
+                await work
 
         asyncio.run_coroutine_threadsafe(whole(), self._loop).result()
+
+    def begin(self, work: Coroutine[object, object, None]) -> None:
+        """Run something beside the rest, until it is done or the loop ends. Call it in the loop."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def end(self, server: asyncio.Server | None) -> None:
         """Stop listening, end every task, then the loop. Safe to call twice."""
         if self._loop.is_closed():
             return
-
-        async def cancel() -> None:
-            if server is not None:
-                server.close()
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.get_running_loop().shutdown_default_executor()
-
-        asyncio.run_coroutine_threadsafe(cancel(), self._loop).result(LIMIT)
+        asyncio.run_coroutine_threadsafe(self._cancel(server), self._loop).result(LIMIT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LIMIT)
         self._loop.close()
+
+    async def _cancel(self, server: asyncio.Server | None) -> None:
+        """Cancel what runs.
+
+        A connection that asyncio is accepting stays open when the server is closed or its task is
+        cancelled then, and so does one whose own task is cancelled before its first step.
+        """
+        if server is not None:
+            for listening in server.sockets:
+                self._loop.remove_reader(listening)
+            while asyncio.all_tasks() - self._tasks - {asyncio.current_task()}:
+                await asyncio.sleep(0)
+            server.close()
+        await asyncio.sleep(0)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
 
 
 class ControllerServer:
@@ -81,7 +98,6 @@ class ControllerServer:
         self._lines: dict[int, asyncio.StreamWriter] = {}
         self._clients = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.address = address
         """Where it listens; with port 0 a free one."""
         self._server: asyncio.Server | None = None
@@ -101,8 +117,11 @@ class ControllerServer:
             assert isinstance(effect, SetWord)
             await self._apply(effect)
         host, port = self.address
-        self._server = await asyncio.start_server(self._serve, host, port)
+        self._server = await asyncio.start_server(self._accept, host, port)
         self.address = self._server.sockets[0].getsockname()[:2]
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._loop.begin(self._serve(reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients += 1
@@ -131,9 +150,7 @@ class ControllerServer:
                     if (writer := self._lines.pop(client, None)) is not None:
                         writer.close()
                 case SetWord():
-                    task = asyncio.ensure_future(self._apply(effect))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                    self._loop.begin(self._apply(effect))
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -150,7 +167,8 @@ class ControllerServer:
     async def _apply(self, effect: SetWord) -> None:
         """Send a word to the worker of its rail; success is what its first reply says."""
         try:
-            reply = await asyncio.wait_for(_asked(self._workers[effect.rail], effect.word), LIMIT)
+            async with asyncio.timeout(LIMIT):
+                reply = await _asked(self._workers[effect.rail], effect.word)
             if b"SUCCESS" not in reply:
                 raise OSError(f"it replied {reply.decode('ascii', 'backslashreplace')!r}")
         except (OSError, TimeoutError) as error:
@@ -192,12 +210,16 @@ class WorkerServer:
         self._path.unlink(missing_ok=True)
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_unix_server(self._serve, self._path)
+        self._server = await asyncio.start_unix_server(self._accept, self._path)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._loop.begin(self._serve(reader, writer))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one word; a controller that sends none loses its line after the limit."""
         try:
-            data = await asyncio.wait_for(reader.read(_READ), self._limit)
+            async with asyncio.timeout(self._limit):
+                data = await reader.read(_READ)
             async with self._turn:  # a word is compared with the one before it
                 reply = await asyncio.to_thread(self._side.received, data)
             if reply not in (CHANGED, UNCHANGED):

@@ -1,5 +1,6 @@
 """Both sides on real sockets: the transcript, lines that are wrong or late, workers that fail."""
 
+import gc
 import random
 import socket
 import threading
@@ -243,6 +244,17 @@ def test_servers_that_are_closed_leave_no_socket_and_no_thread(tmp_path):
     names = [thread.name for thread in threading.enumerate()]
     assert not [name for name in names if name.startswith("opus")]
     assert threading.active_count() <= before
+
+
+def test_servers_closed_while_clients_connect_leave_no_connection_open(tmp_path, caplog):
+    for round_ in range(20):
+        with ExitStack() as stack:
+            desk = Desk(stack, tmp_path)
+            clients = [desk.client() for _ in range(1 + round_ % 5)]
+            desk.server.close()
+            assert [client.line() for client in clients] == [b""] * len(clients)
+            stack.callback(gc.collect)  # an open socket of the server's is a warning, an error here
+    assert caplog.text == ""
 
 
 def run_rank(client, script, failures):
