@@ -24,6 +24,9 @@ MAX_WORKERS = 256
 _CONNECT_S = 10.0
 _PARTS_OF_A_WORKER = 32
 """Of the tasks of one worker: Dask takes milliseconds for each part, some trials take fewer."""
+_FETCH_S = 10.0
+"""Seconds that the fetch of a result may take, without a look in between; Dask fails where a wait
+for one ends in the middle of a fetch."""
 _LOOK_EVERY_S = 0.2
 """Seconds from one look for a signal or the deadline to the next."""
 
@@ -108,10 +111,13 @@ def workers_at(where: str) -> Iterator[Compute]:
 def _computed_by(
     client: Client, tasks: Sequence[ModelTask], check: Callable[[], None]
 ) -> Iterator[Values]:
+    from distributed import wait
+
     futures = deque(_submitted(client, tasks))
     while futures:
         try:
-            found: list[Values] = futures[0].result(timeout=_LOOK_EVERY_S)
+            wait(futures[0], timeout=_LOOK_EVERY_S)
+            found: list[Values] = futures[0].result(timeout=_FETCH_S)
         except TimeoutError:
             check()
         else:

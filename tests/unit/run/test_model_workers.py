@@ -29,10 +29,15 @@ def no_check():
     return None
 
 
-def test_two_workers_return_the_results_of_this_process_in_order():
-    tasks = fleet_tasks(12)
+@pytest.fixture(scope="module")
+def two_workers():
     with workers_at("2") as compute:
-        assert list(compute(tasks, no_check)) == list(one_after_another(tasks, no_check))
+        yield compute
+
+
+def test_two_workers_return_the_results_of_this_process_in_order(two_workers):
+    tasks = fleet_tasks(12)
+    assert list(two_workers(tasks, no_check)) == list(one_after_another(tasks, no_check))
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.soak)])
@@ -59,19 +64,18 @@ def clients_task(clients, seed, **more):
     )
 
 
-def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result():
+def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result(two_workers):
     """Parts of trials with several, between trials that have one or none."""
     tasks = [
         *fleet_tasks(3),
-        clients_task(22_000, 1, by="formula"),
         clients_task(11_000, 2, by="formula"),
         clients_task(600, 3),
     ]
     alone = list(one_after_another(tasks, no_check))
-    for count in ("1", "2"):
-        with workers_at(count) as compute:
-            assert list(compute(tasks, no_check)) == alone
-    assert len({values["inputs"] for values in alone[3:]}) == 3
+    assert list(two_workers(tasks, no_check)) == alone
+    with workers_at("1") as one_worker:
+        assert list(one_worker(tasks, no_check)) == alone
+    assert len({values["inputs"] for values in alone[3:]}) == 2
 
 
 def test_an_error_of_the_check_for_signals_ends_the_wait_for_results():
@@ -83,6 +87,15 @@ def test_an_error_of_the_check_for_signals_ends_the_wait_for_results():
 
     with pytest.raises(Ended), workers_at("1") as compute:
         next(compute(fleet_tasks(4, racks=400), ended))
+
+
+def test_a_wait_that_ends_while_a_result_is_fetched_loses_nothing(monkeypatch, two_workers):
+    """Dask raises UnboundLocalError where a fetch of one is cut off."""
+    monkeypatch.setattr("testbed.run.model_workers._LOOK_EVERY_S", 0.001)
+    looks = []
+    tasks = fleet_tasks(300)
+    assert len(list(two_workers(tasks, lambda: looks.append(None)))) == len(tasks)
+    assert looks
 
 
 def test_the_workers_of_a_dask_scheduler_elsewhere_compute_a_model():
