@@ -133,13 +133,18 @@ class _Fluid:
 
     def _at_work(self, instant: float) -> Numbers:
         """Return the clients of all rounds that are at work still, by type."""
-        total = np.zeros(len(self._kept))
-        for one in self._rounds:
-            window = one.filled - one.begin
-            share = 1.0 - _done(one.tasks, window, instant - one.filled)
-            if share.any():
-                since = max(instant - (one.begin + one.filled) / 2, 0.0)
-                total += one.clients * share * self._lasts[min(int(since), LONGEST)]
+        if not self._rounds:
+            return np.zeros(len(self._kept))
+        begin, filled = (
+            np.array([getattr(one, of) for one in self._rounds]) for of in ("begin", "filled")
+        )
+        clients, tasks = (
+            np.array([getattr(one, of) for one in self._rounds]) for of in ("clients", "tasks")
+        )
+        done = _done(tasks, (filled - begin)[:, None], (instant - filled)[:, None])
+        since = np.maximum(instant - (begin + filled) / 2, 0.0).astype(int)
+        lasts = self._lasts[np.minimum(since, LONGEST)]
+        total: Numbers = (clients * (1.0 - done) * lasts[:, None]).sum(axis=0)
         return total
 
 
@@ -171,7 +176,7 @@ def predict(sums: ClientSums, jobs: Sequence[JobSpec], settings: Settings) -> Pr
     )
 
 
-def _done(tasks: Numbers, window: float, after: float) -> Numbers:
+def _done(tasks: Numbers, window: float | Numbers, after: float | Numbers) -> Numbers:
     """Return the share of clients by type whose task is done `after` the last of them was bound.
 
     They were bound evenly over a window, and tasks lie evenly over the cell of their type.
