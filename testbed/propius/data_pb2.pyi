@@ -27,37 +27,41 @@ class Code(_message.Message):
     def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Parameters(_message.Message):
-    __slots__ = ("code", "job", "round", "demand", "data", "counted")
+    __slots__ = ("code", "job", "round", "demand", "data", "counted", "size")
     CODE_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     DEMAND_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     COUNTED_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     code: int
     job: str
     round: int
     demand: int
     data: bytes
     counted: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, code: _Optional[int] = ..., job: _Optional[str] = ..., round: _Optional[int] = ..., demand: _Optional[int] = ..., data: _Optional[bytes] = ..., counted: _Optional[_Iterable[str]] = ...) -> None: ...
+    size: int
+    def __init__(self, code: _Optional[int] = ..., job: _Optional[str] = ..., round: _Optional[int] = ..., demand: _Optional[int] = ..., data: _Optional[bytes] = ..., counted: _Optional[_Iterable[str]] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Update(_message.Message):
-    __slots__ = ("job", "round", "client", "weight", "data")
+    __slots__ = ("job", "round", "client", "weight", "data", "size")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     job: str
     round: int
     client: str
     weight: int
     data: bytes
-    def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., client: _Optional[str] = ..., weight: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    size: int
+    def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., client: _Optional[str] = ..., weight: _Optional[int] = ..., data: _Optional[bytes] = ..., size: _Optional[int] = ...) -> None: ...
 
 class LeafSum(_message.Message):
-    __slots__ = ("job", "round", "leaf", "sequence", "weight", "clients", "values")
+    __slots__ = ("job", "round", "leaf", "sequence", "weight", "clients", "values", "size")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     LEAF_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +69,7 @@ class LeafSum(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     job: str
     round: int
     leaf: str
@@ -72,19 +77,22 @@ class LeafSum(_message.Message):
     weight: int
     clients: _containers.RepeatedScalarFieldContainer[str]
     values: bytes
-    def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., leaf: _Optional[str] = ..., sequence: _Optional[int] = ..., weight: _Optional[int] = ..., clients: _Optional[_Iterable[str]] = ..., values: _Optional[bytes] = ...) -> None: ...
+    size: int
+    def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., leaf: _Optional[str] = ..., sequence: _Optional[int] = ..., weight: _Optional[int] = ..., clients: _Optional[_Iterable[str]] = ..., values: _Optional[bytes] = ..., size: _Optional[int] = ...) -> None: ...
 
 class RoundSum(_message.Message):
-    __slots__ = ("code", "weight", "clients", "values")
+    __slots__ = ("code", "weight", "clients", "values", "size")
     CODE_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     code: int
     weight: int
     clients: _containers.RepeatedScalarFieldContainer[str]
     values: bytes
-    def __init__(self, code: _Optional[int] = ..., weight: _Optional[int] = ..., clients: _Optional[_Iterable[str]] = ..., values: _Optional[bytes] = ...) -> None: ...
+    size: int
+    def __init__(self, code: _Optional[int] = ..., weight: _Optional[int] = ..., clients: _Optional[_Iterable[str]] = ..., values: _Optional[bytes] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Counts(_message.Message):
     __slots__ = ("answers", "received", "sent")

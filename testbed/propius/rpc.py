@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import grpc
@@ -20,16 +22,19 @@ from grpc_reflection.v1alpha import reflection
 
 from testbed.clock import Deadline
 from testbed.errors import LabError
+from testbed.propius.pieces import PIECE, StallWatch, bytes_field, in_pieces, joined
 
-_MOST_BYTES = 512 * 2**20
-"""The largest message: a model of 128 million float32 values."""
 _OPTIONS = [
-    ("grpc.max_receive_message_length", _MOST_BYTES),
-    ("grpc.max_send_message_length", _MOST_BYTES),
+    ("grpc.max_receive_message_length", 16 * PIECE),
+    ("grpc.max_send_message_length", 16 * PIECE),
     ("grpc.so_reuseport", 0),
+    # A connection that was cut without a word holds no thread of a server for longer.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
 ]
 ANSWER_S = 10.0
-"""Seconds that an answer may take."""
+"""Seconds that an answer may take; of a message in pieces, the next piece."""
 _LINGER_S = 2.0
 _ASK_AGAIN_S = 0.1
 
@@ -74,13 +79,10 @@ class Caller:
         self.address = address
         self._answer_s = answer_s
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._calls: Mapping[str, Callable[..., Any]] = {
-            method.name: self._channel.unary_unary(
-                f"/{service.full_name}/{method.name}",
-                request_serializer=GetMessageClass(method.input_type).SerializeToString,
-                response_deserializer=GetMessageClass(method.output_type).FromString,
-            )
-            for method in service.methods
+        self._ending: set[Any] = set()
+        """Calls whose answer is here and whose end is not; gRPC cancels what nothing refers to."""
+        self._calls: Mapping[str, Callable[[Any], Any]] = {
+            method.name: self._call(method) for method in service.methods
         }
 
     def __call__(self, method: str, request: Any) -> Any:
@@ -90,7 +92,7 @@ class Caller:
         been.
         """
         try:
-            return self._calls[method](request, timeout=self._answer_s)
+            return self._calls[method](request)
         except grpc.RpcError as error:
             code, details = error.code(), error.details()
             kind = Unreachable if code is grpc.StatusCode.UNAVAILABLE else LabError
@@ -98,6 +100,49 @@ class Caller:
                 f"{method} at {self.address} failed: {code.name.lower()}, {details}",
                 hint="is it up? Asking again is safe",
             ) from error
+        except LabError as error:
+            raise LabError(
+                f"{method} at {self.address} failed: {error}",
+                hint="is it up? Asking again is safe",
+            ) from error
+
+    def _call(self, method: MethodDescriptor) -> Callable[[Any], Any]:
+        """Return what calls a method; messages that it has as streams go in pieces.
+
+        A message of one piece is the same on the line as one that is no stream, and less work.
+        """
+        path = f"/{method.containing_service.full_name}/{method.name}"
+        coding = {
+            "request_serializer": GetMessageClass(method.input_type).SerializeToString,
+            "response_deserializer": GetMessageClass(method.output_type).FromString,
+        }
+        at_once = self._channel.unary_unary(path, **coding)
+        in_turn = self._channel.stream_unary(path, **coding)
+        answered_in_turn = self._channel.unary_stream(path, **coding)
+
+        def push(request: Any) -> Any:
+            pieces = in_pieces(request)
+            first = next(pieces)
+            if len(getattr(first, bytes_field(method.input_type))) == first.size:
+                return at_once(first, timeout=self._answer_s)
+            watch = StallWatch(self._answer_s)
+            answer = in_turn.future(map(watch.passed, chain((first,), pieces)))
+            with watch.calling(answer.cancel):
+                return answer.result()
+
+        def get(request: Any) -> Any:
+            watch = StallWatch(self._answer_s)
+            answers = answered_in_turn(request)
+            with watch.calling(answers.cancel):
+                answer = joined(map(watch.passed, answers))
+            # The end of the call comes later, on a full line much later: it is not waited for.
+            self._ending.add(answers)
+            answers.add_done_callback(self._ending.discard)
+            return answer
+
+        if method.server_streaming:
+            return get
+        return push if method.client_streaming else partial(at_once, timeout=self._answer_s)
 
     def wait_until_up(self, method: str, request: Any, seconds: float) -> None:
         """Ask until there is an answer; raise Unreachable if there is none within `seconds`."""
@@ -156,6 +201,10 @@ def _handler(service: ServiceDescriptor, implementation: object) -> Any:
 
 def _method(method: MethodDescriptor, implementation: object) -> Any:
     act = getattr(implementation, _snake(method.name))
+    coding = {
+        "request_deserializer": GetMessageClass(method.input_type).FromString,
+        "response_serializer": GetMessageClass(method.output_type).SerializeToString,
+    }
 
     def answer(request: Any, context: Any) -> Any:
         try:
@@ -165,11 +214,23 @@ def _method(method: MethodDescriptor, implementation: object) -> Any:
         except LabError as error:
             context.abort(grpc.StatusCode.INTERNAL, str(error))
 
-    return grpc.unary_unary_rpc_method_handler(
-        answer,
-        request_deserializer=GetMessageClass(method.input_type).FromString,
-        response_serializer=GetMessageClass(method.output_type).SerializeToString,
-    )
+    def answer_pieces(pieces: Iterator[Any], context: Any) -> Any:
+        watch = StallWatch(ANSWER_S)
+        try:
+            with watch.calling(context.cancel):
+                request = joined(map(watch.passed, pieces))
+        except (LabError, grpc.RpcError) as error:  # the latter where the caller has gone
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return answer(request, context)
+
+    def answer_in_pieces(request: Any, context: Any) -> Iterator[Any]:
+        yield from in_pieces(answer(request, context))
+
+    if method.client_streaming:
+        return grpc.stream_unary_rpc_method_handler(answer_pieces, **coding)
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(answer_in_pieces, **coding)
+    return grpc.unary_unary_rpc_method_handler(answer, **coding)
 
 
 def _snake(name: str) -> str:
