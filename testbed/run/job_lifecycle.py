@@ -139,10 +139,10 @@ class JobLifecycle:
         end_ranks(self._context)
 
     def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
-        """Start the ranks of all jobs, connect them and probe the links; then all begin at once.
+        """Start the ranks of all jobs; connect each job and probe its links; then all begin at once.
 
         A job that went on after its own probes could be over before the first trial, and be in the
-        way of those of others.
+        way of those of others. Two that probed a port at once would each find half of its rate.
         """
         made = {name: self._made(arm, placement) for name, placement in placements.items()}
         self._jobs = jobs = RunningJobs(made)
@@ -153,9 +153,10 @@ class JobLifecycle:
                 self._spare_start[name] = time_spare_start(job)
         for job in jobs.values():
             job.start(Deadline.after(_JOIN_LIMIT))
-        for job in jobs.values():
+        self._links = {}
+        for name, job in jobs.items():
             job.join(1, 0, {}, probe=True)
-        self._links = {name: self._probed(job) for name, job in jobs.items()}
+            self._links[name] = self._probed(job)
         self._started_with = self._start_parameters(arm)
         for name in jobs:
             self._note_slow_links(arm, name)

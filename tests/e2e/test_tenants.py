@@ -191,3 +191,10 @@ def test_two_jobs_share_their_hosts_and_ports(testbed: CommandLine) -> None:
         done = [event for event in events if event["kind"] == kind]
         assert done and {event["job"] for event in done} == {job}
         assert {event["data"]["host"] for event in done} == {"h0", "h1"}
+    left, right = (
+        [event for event in events if event["kind"] == "link.probe" and event["job"] == job]
+        for job in ("left", "right")
+    )
+    probed = max(event["t"] for event in left)
+    begun = min(event["t"] - event["data"]["long_seconds"] for event in right)
+    assert probed <= begun, "a port has its whole rate for the probe of each job"
