@@ -139,7 +139,7 @@ class JobLifecycle:
         end_ranks(self._context)
 
     def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
-        """Start the ranks of all jobs; connect each job and probe its links; then all begin at once.
+        """Start all ranks; connect each job in turn and probe its links; then all begin at once.
 
         A job that went on after its own probes could be over before the first trial, and be in the
         way of those of others. Two that probed a port at once would each find half of its rate.
