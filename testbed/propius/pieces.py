@@ -13,7 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from testbed.errors import LabError
 
 PIECE = 2**20
-"""The most bytes of a piece."""
+"""The bytes of each piece but the last, which may have fewer."""
 LARGEST = 2**31 - 1
 """The most bytes of a message; protobuf has no larger field."""
 
@@ -25,7 +25,7 @@ def bytes_field(message: Descriptor) -> str:
 
 
 def in_pieces(message: Any) -> Iterator[Any]:
-    """Yield a message in pieces of at most `PIECE` bytes, and set its `size` to all its bytes."""
+    """Yield a message in pieces of `PIECE` bytes, and set its `size` to all its bytes."""
     field, kind = bytes_field(message.DESCRIPTOR), type(message)
     data = memoryview(getattr(message, field))
     message.size = len(data)
@@ -55,8 +55,8 @@ def joined(pieces: Iterable[Any]) -> Any:
                 raise LabError(f"a message has {whole.size} bytes, and {LARGEST} at most can be")
         parts.append(getattr(piece, field))
         came += len(parts[-1])
-        if came >= whole.size:
-            break
+        if came >= whole.size or len(parts[-1]) < PIECE:
+            break  # no piece but the last is smaller: a sender of crumbs would have no end
     if whole is None:
         raise LabError("a message has no piece")
     if came != whole.size:

@@ -10,10 +10,11 @@ import numpy as np
 
 from testbed.propius import data_pb2 as messages
 from testbed.propius.counting import Tally, code
+from testbed.propius.pieces import LARGEST
 from testbed.tenancy import root as rules
 from testbed.tenancy.aggregation import MISS, Answer, Flush, Sum, refused
 from testbed.tenancy.root import Root
-from testbed.tenancy.tensors import Refusal, Refused, decode, model_of
+from testbed.tenancy.tensors import Refusal, Refused, decode, elements, model_of
 
 
 class RootServer:
@@ -32,6 +33,8 @@ class RootServer:
             decode(asked.data, model)
         except Refused as error:
             return self._told(refused(error.reason), len(asked.data))
+        if elements(model) * 8 > LARGEST:  # its sums could not be sent
+            return self._told(refused(Refusal.TOO_LARGE), len(asked.data))
         with self._lock:
             root = self._roots.get(asked.job, Root(model))
             if root.model != model:

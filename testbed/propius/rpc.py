@@ -25,10 +25,10 @@ from testbed.errors import LabError
 from testbed.propius.pieces import PIECE, StallWatch, bytes_field, in_pieces, joined
 
 _OPTIONS = [
-    ("grpc.max_receive_message_length", 16 * PIECE),
-    ("grpc.max_send_message_length", 16 * PIECE),
+    ("grpc.max_receive_message_length", 64 * PIECE),
+    ("grpc.max_send_message_length", 64 * PIECE),
     ("grpc.so_reuseport", 0),
-    # A connection that was cut without a word holds no thread of a server for longer.
+    # A connection that was cut without a word ends, though nobody sends anything.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
@@ -79,8 +79,8 @@ class Caller:
         self.address = address
         self._answer_s = answer_s
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._ending: set[Any] = set()
-        """Calls whose answer is here and whose end is not; gRPC cancels what nothing refers to."""
+        self._ending: dict[Any, float] = {}
+        """Calls whose answer is here and whose end is not, with the time since when."""
         self._calls: Mapping[str, Callable[[Any], Any]] = {
             method.name: self._call(method) for method in service.methods
         }
@@ -100,7 +100,7 @@ class Caller:
                 f"{method} at {self.address} failed: {code.name.lower()}, {details}",
                 hint="is it up? Asking again is safe",
             ) from error
-        except LabError as error:
+        except (LabError, ValueError) as error:  # the latter once `close` was called
             raise LabError(
                 f"{method} at {self.address} failed: {error}",
                 hint="is it up? Asking again is safe",
@@ -133,16 +133,31 @@ class Caller:
         def get(request: Any) -> Any:
             watch = StallWatch(self._answer_s)
             answers = answered_in_turn(request)
-            with watch.calling(answers.cancel):
-                answer = joined(map(watch.passed, answers))
-            # The end of the call comes later, on a full line much later: it is not waited for.
-            self._ending.add(answers)
-            answers.add_done_callback(self._ending.discard)
+            try:
+                with watch.calling(answers.cancel):
+                    answer = joined(map(watch.passed, answers))
+            except LabError:
+                answers.cancel()
+                raise
+            self._let_end(answers)
             return answer
 
         if method.server_streaming:
             return get
         return push if method.client_streaming else partial(at_once, timeout=self._answer_s)
+
+    def _let_end(self, call: Any) -> None:
+        """Keep a call whose answer is here until its end, which on a full line comes much later.
+
+        gRPC cancels what nothing refers to. One without an end is cancelled in the course of a
+        later call.
+        """
+        now = time.monotonic()
+        for other, since in tuple(self._ending.items()):
+            if now - since > self._answer_s:
+                other.cancel()
+        self._ending[call] = now
+        call.add_done_callback(lambda ended: self._ending.pop(ended, None))
 
     def wait_until_up(self, method: str, request: Any, seconds: float) -> None:
         """Ask until there is an answer; raise Unreachable if there is none within `seconds`."""
@@ -224,7 +239,10 @@ def _method(method: MethodDescriptor, implementation: object) -> Any:
         return answer(request, context)
 
     def answer_in_pieces(request: Any, context: Any) -> Iterator[Any]:
-        yield from in_pieces(answer(request, context))
+        pieces = in_pieces(answer(request, context))
+        watch = StallWatch(ANSWER_S)
+        with watch.calling(context.cancel):
+            yield from map(watch.passed, pieces)
 
     if method.client_streaming:
         return grpc.stream_unary_rpc_method_handler(answer_pieces, **coding)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import grpc
+import numpy as np
 import pytest
 
 from testbed.errors import LabError
@@ -13,7 +16,9 @@ from testbed.propius import data_pb2 as messages
 from testbed.propius import pieces, rpc
 from testbed.propius.data_pb2 import DESCRIPTOR
 from testbed.propius.pieces import StallWatch, in_pieces, joined
+from testbed.propius.root_server import RootServer
 from testbed.propius.rpc import Caller, Server, calling
+from testbed.tenancy.tensors import TensorSpec, encode
 
 LEAF = DESCRIPTOR.services_by_name["Leaf"]
 ROOT = DESCRIPTOR.services_by_name["Root"]
@@ -49,9 +54,17 @@ def test_lists_are_in_the_first_piece(monkeypatch):
         (lambda sent: sent[:-1], "200 bytes of a message came, whose first piece says 250"),
         (
             lambda sent: [messages.Update(size=150, data=bytes(99)), *sent],
-            "199 bytes of a message came, whose first piece says 150",
+            "99 bytes of a message came, whose first piece says 150",
         ),
         (lambda sent: [], "a message has no piece"),
+        (
+            lambda sent: [messages.Update(size=5), *[messages.Update()] * 9],
+            "0 bytes of a message came, whose first piece says 5",
+        ),
+        (
+            lambda sent: [sent[0], messages.Update(data=b"."), *sent[1:]],
+            "101 bytes of a message came, whose first piece says 250",
+        ),
         (
             lambda sent: [messages.Update(size=2**40), *sent],
             f"a message has {2**40} bytes, and {2**31 - 1} at most can be",
@@ -167,6 +180,67 @@ def test_a_caller_that_stalls_in_the_middle_of_a_message_holds_no_thread(leaf, m
     stuck.set()
     caller.close()
     server.close()
+
+
+def test_a_reader_that_stalls_in_the_middle_of_a_message_holds_no_thread(leaf, monkeypatch):
+    monkeypatch.setattr(rpc, "ANSWER_S", 0.2)
+    server = Server("127.0.0.1:0", [(LEAF, leaf)], threads=1)
+    leaf.seen = update(40 * 2**20)
+    with grpc.insecure_channel(server.address) as channel, calling(server.address, LEAF) as call:
+        answers = channel.unary_stream(
+            "/testbed.propius.Leaf/Get",
+            request_serializer=messages.Round.SerializeToString,
+            response_deserializer=messages.Parameters.FromString,
+        )(messages.Round(job="j"))
+        assert next(answers).size == len(leaf.seen.data)
+        assert call("Count", messages.Empty()).sent == len(leaf.seen.data)
+        with pytest.raises(grpc.RpcError):
+            list(answers)
+    server.close()
+
+
+def test_calls_without_an_end_are_cancelled():
+    over, stay = threading.Event(), threading.Event()
+
+    def endless(request, context):
+        context.add_callback(over.set)
+        yield messages.Parameters(code=1)
+        stay.wait(3 * PATIENCE)
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    method = grpc.unary_stream_rpc_method_handler(
+        endless, messages.Round.FromString, messages.Parameters.SerializeToString
+    )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(LEAF.full_name, {"Get": method}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with calling(f"127.0.0.1:{port}", LEAF, 0.5) as call:
+        assert call("Get", messages.Round(job="j")).code == 1
+        assert not over.wait(0.6)
+        assert call("Get", messages.Round(job="j")).code == 1
+        assert over.wait(PATIENCE)
+    stay.set()
+    server.stop(0).wait()
+
+
+def test_a_closed_caller_says_so(address):
+    with calling(address, LEAF) as call:
+        assert call("Count", messages.Empty()).sent == 0
+    for method, request in (("Count", messages.Empty()), ("Get", messages.Round(job="j"))):
+        with pytest.raises(LabError, match=f"{method} at .* failed: Cannot invoke RPC"):
+            call(method, request)
+
+
+def test_a_model_whose_sums_would_be_too_large_is_refused(monkeypatch):
+    model = (TensorSpec("w", "float32", (100,)),)
+    data = encode([np.zeros(100, np.float32)], model)
+    asked = messages.Parameters(job="j", round=1, demand=1, data=data)
+    monkeypatch.setattr("testbed.propius.root_server.LARGEST", 799)
+    assert RootServer().put(asked).reason == "too large"
+    monkeypatch.setattr("testbed.propius.root_server.LARGEST", 800)
+    assert RootServer().put(asked).code == 1
 
 
 def test_a_service_that_is_not_there_is_unreachable():
