@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class _Loop:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._end: Future[None] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -41,7 +43,12 @@ class _Loop:
             async with asyncio.timeout(limit):
                 await work
 
-        asyncio.run_coroutine_threadsafe(whole(), self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
+        try:
+            future.result()
+        except BaseException:  # a signal: what nobody waits for goes on no longer
+            future.cancel()
+            raise
 
     def begin(self, work: Coroutine[object, object, None]) -> None:
         """Run something beside the rest, until it is done or the loop ends. Call it in the loop."""
@@ -53,7 +60,9 @@ class _Loop:
         """Stop listening, end every task, then the loop. Safe to call twice."""
         if self._loop.is_closed():
             return
-        asyncio.run_coroutine_threadsafe(self._cancel(server), self._loop).result(LIMIT)
+        if self._end is None:
+            self._end = asyncio.run_coroutine_threadsafe(self._cancel(server), self._loop)
+        self._end.result(LIMIT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LIMIT)
         self._loop.close()
@@ -135,6 +144,9 @@ class ControllerServer:
             self._do(self._side.left(client, now()))
         except (Malformed, OSError) as error:
             self._do(self._side.left(client, now(), str(error)))
+        except asyncio.CancelledError:
+            writer.transport.abort()  # `close` would wait until the client has read what is left
+            raise
         finally:
             self._lines.pop(client, None)
             writer.close()

@@ -1,7 +1,9 @@
 """Both sides on real sockets: the transcript, lines that are wrong or late, workers that fail."""
 
+import asyncio
 import gc
 import random
+import signal
 import socket
 import threading
 import time
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.opus.server import ControllerServer, WorkerServer
+from testbed.opus.server import ControllerServer, WorkerServer, _Loop
 from testbed.opus.worker_side import WorkerSide
 
 from .stranger import COMM, Job, answer_to, mutated
@@ -254,6 +256,25 @@ def test_servers_closed_while_clients_connect_leave_no_connection_open(tmp_path,
             desk.server.close()
             assert [client.line() for client in clients] == [b""] * len(clients)
             stack.callback(gc.collect)  # an open socket of the server's is a warning, an error here
+    assert caplog.text == ""
+
+
+def test_what_a_signal_ends_waits_no_longer_in_the_loop(caplog):
+    class Ended(Exception):
+        pass
+
+    def end(*_):
+        raise Ended
+
+    loop, before = _Loop("opus test"), signal.signal(signal.SIGALRM, end)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Ended):
+            loop.run(asyncio.sleep(PATIENCE), PATIENCE)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        loop.end(None)
+    gc.collect()
     assert caplog.text == ""
 
 
