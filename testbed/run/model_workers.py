@@ -119,6 +119,8 @@ def _computed_by(
             wait(futures[0], timeout=_LOOK_EVERY_S)
             found: list[Values] = futures[0].result(timeout=_FETCH_S)
         except TimeoutError:
+            if futures[0].status == "error":  # the model's own
+                raise
             check()
         else:
             futures.popleft()  # results are kept no longer than they are needed
