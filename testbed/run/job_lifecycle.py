@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -139,7 +140,7 @@ class JobLifecycle:
         end_ranks(self._context)
 
     def _start(self, arm: Arm, placements: Placements) -> RunningJobs:
-        """Start all ranks; connect each job in turn and probe its links; then all begin at once.
+        """Start all ranks; connect them and probe their links; then all begin at once.
 
         A job that went on after its own probes could be over before the first trial, and be in the
         way of those of others. Two that probed a port at once would each find half of its rate.
@@ -154,9 +155,10 @@ class JobLifecycle:
         for job in jobs.values():
             job.start(Deadline.after(_JOIN_LIMIT))
         self._links = {}
-        for name, job in jobs.items():
-            job.join(1, 0, {}, probe=True)
-            self._links[name] = self._probed(job)
+        for names in without_a_common_host({name: job.hosts for name, job in jobs.items()}):
+            for name in names:
+                jobs[name].join(1, 0, {}, probe=True)
+            self._links |= {name: self._probed(jobs[name]) for name in names}
         self._started_with = self._start_parameters(arm)
         for name in jobs:
             self._note_slow_links(arm, name)
@@ -251,6 +253,20 @@ def started_with(arm: Arm) -> tuple[Any, ...]:
     jobs = arm.experiment.jobs
     with_jobs = [spec for spec in arm.experiment.reacting() if spec.lives_with == "job"]
     return jobs, [heartbeat(arm, name) for name in jobs], with_jobs
+
+
+def without_a_common_host(hosts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """Yield the names of jobs in groups, each of which has every host in one job at most."""
+    rest = {name: frozenset(of) for name, of in hosts.items()}
+    while rest:
+        group: list[str] = []
+        taken: frozenset[str] = frozenset()
+        for name, own in rest.items():
+            if taken.isdisjoint(own):
+                group.append(name)
+                taken |= own
+        yield group
+        rest = {name: own for name, own in rest.items() if name not in group}
 
 
 def _is_over(job: RunningJob) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.run.job_lifecycle import started_with
+from testbed.run.job_lifecycle import started_with, without_a_common_host
 from testbed.schema import load_experiment
 
 TEXT = """\
@@ -35,3 +35,16 @@ def test_arms_whose_rails_are_asked_for_otherwise_do_not_share_jobs(arms):
 
 def test_arms_that_differ_in_the_switch_alone_share_jobs(arms):
     assert started_with(arms["demand"]) == started_with(arms["slow"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "groups"),
+    [
+        ({"a": "01", "b": "23", "c": "4"}, [["a", "b", "c"]]),
+        ({"a": "01", "b": "12", "c": "23"}, [["a", "c"], ["b"]]),
+        ({"a": "00", "b": "0", "c": "0"}, [["a"], ["b"], ["c"]]),
+        ({}, []),
+    ],
+)
+def test_jobs_with_a_common_host_are_in_different_groups(hosts, groups):
+    assert [*without_a_common_host(hosts)] == groups
