@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -10,6 +9,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from testbed.clock import now
 from testbed.errors import LabError
 
 PIECE = 2**20
@@ -32,12 +32,8 @@ def in_pieces(message: Any) -> Iterator[Any]:
     if len(data) <= PIECE:  # copies are what takes long
         yield message
         return
-    first = kind()
-    for one, value in message.ListFields():
-        if one.name != field:
-            _set(first, one.name, value)
-    setattr(first, field, bytes(data[:PIECE]))
-    yield first
+    others = {one.name: value for one, value in message.ListFields() if one.name != field}
+    yield kind(**others, **{field: bytes(data[:PIECE])})
     for at in range(PIECE, len(data), PIECE):
         yield kind(**{field: bytes(data[at : at + PIECE])})
 
@@ -56,7 +52,7 @@ def joined(pieces: Iterable[Any]) -> Any:
         parts.append(getattr(piece, field))
         came += len(parts[-1])
         if came >= whole.size or len(parts[-1]) < PIECE:
-            break  # no piece but the last is smaller: a sender of crumbs would have no end
+            break  # no piece but the last is smaller: else pieces without bytes could come for ever
     if whole is None:
         raise LabError("a message has no piece")
     if came != whole.size:
@@ -71,12 +67,12 @@ class StallWatch:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._moved = time.monotonic()
+        self._moved = now()
         self._over = Event()
 
     def passed(self, piece: Any) -> Any:
         """Return a piece that has come or is about to go."""
-        self._moved = time.monotonic()
+        self._moved = now()
         return piece
 
     @contextmanager
@@ -86,7 +82,7 @@ class StallWatch:
 
         def watch() -> None:
             nonlocal stalled
-            while (left := self._moved + self._seconds - time.monotonic()) > 0:
+            while (left := self._moved + self._seconds - now()) > 0:
                 if self._over.wait(left):
                     return
             stalled = True
@@ -101,10 +97,3 @@ class StallWatch:
             raise
         finally:
             self._over.set()
-
-
-def _set(message: Any, name: str, value: Any) -> None:
-    try:
-        setattr(message, name, value)
-    except AttributeError:  # a repeated field
-        getattr(message, name).extend(value)

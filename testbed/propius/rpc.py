@@ -20,7 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.errors import LabError
 from testbed.propius.pieces import PIECE, StallWatch, bytes_field, in_pieces, joined
 
@@ -152,11 +152,10 @@ class Caller:
         gRPC cancels what nothing refers to. One without an end is cancelled in the course of a
         later call.
         """
-        now = time.monotonic()
         for other, since in tuple(self._ending.items()):
-            if now - since > self._answer_s:
+            if now() - since > self._answer_s:
                 other.cancel()
-        self._ending[call] = now
+        self._ending[call] = now()
         call.add_done_callback(lambda ended: self._ending.pop(ended, None))
 
     def wait_until_up(self, method: str, request: Any, seconds: float) -> None:

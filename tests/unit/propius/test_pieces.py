@@ -33,9 +33,11 @@ def update(count, **fields):
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 200, 1_000])
 def test_a_message_is_whole_again_and_no_piece_is_larger_than_allowed(size, monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 100)
-    sent = [one.SerializeToString() for one in in_pieces(update(size))]
+    sent = list(in_pieces(update(size)))
     assert len(sent) == max(1, -(-size // 100))
-    found = joined(map(messages.Update.FromString, sent))
+    assert all(len(piece.data) <= 100 for piece in sent)
+    lines = [piece.SerializeToString() for piece in sent]
+    found = joined(map(messages.Update.FromString, lines))
     assert found == update(size, size=size)
 
 
