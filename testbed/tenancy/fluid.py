@@ -135,12 +135,10 @@ class _Fluid:
         """Return the clients of all rounds that are at work still, by type."""
         if not self._rounds:
             return np.zeros(len(self._kept))
-        begin, filled = (
-            np.array([getattr(one, of) for one in self._rounds]) for of in ("begin", "filled")
-        )
-        clients, tasks = (
-            np.array([getattr(one, of) for one in self._rounds]) for of in ("clients", "tasks")
-        )
+        begin = np.array([one.begin for one in self._rounds])
+        filled = np.array([one.filled for one in self._rounds])
+        clients = np.array([one.clients for one in self._rounds])
+        tasks = np.array([one.tasks for one in self._rounds])
         done = _done(tasks, (filled - begin)[:, None], (instant - filled)[:, None])
         since = np.maximum(instant - (begin + filled) / 2, 0.0).astype(int)
         lasts = self._lasts[np.minimum(since, LONGEST)]
