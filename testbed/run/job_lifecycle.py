@@ -155,7 +155,7 @@ class JobLifecycle:
         for job in jobs.values():
             job.start(Deadline.after(_JOIN_LIMIT))
         self._links = {}
-        for names in without_a_common_host({name: job.hosts for name, job in jobs.items()}):
+        for names in groups_without_common_hosts({name: job.hosts for name, job in jobs.items()}):
             for name in names:
                 jobs[name].join(1, 0, {}, probe=True)
             self._links |= {name: self._probed(jobs[name]) for name in names}
@@ -255,8 +255,8 @@ def started_with(arm: Arm) -> tuple[Any, ...]:
     return jobs, [heartbeat(arm, name) for name in jobs], with_jobs
 
 
-def without_a_common_host(hosts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
-    """Yield the names of jobs in groups, each of which has every host in one job at most."""
+def groups_without_common_hosts(hosts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """Divide jobs into groups in which no two jobs share a host; yield the names of each group."""
     rest = {name: frozenset(of) for name, of in hosts.items()}
     while rest:
         group: list[str] = []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.run.job_lifecycle import started_with, without_a_common_host
+from testbed.run.job_lifecycle import groups_without_common_hosts, started_with
 from testbed.schema import load_experiment
 
 TEXT = """\
@@ -47,4 +47,4 @@ def test_arms_that_differ_in_the_switch_alone_share_jobs(arms):
     ],
 )
 def test_jobs_with_a_common_host_are_in_different_groups(hosts, groups):
-    assert [*without_a_common_host(hosts)] == groups
+    assert [*groups_without_common_hosts(hosts)] == groups
