@@ -64,18 +64,23 @@ def clients_task(clients, seed, **more):
     )
 
 
-def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result(two_workers):
+@pytest.mark.parametrize(
+    "clients", [[11_000], pytest.param([22_000, 11_000], marks=pytest.mark.soak)]
+)
+def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result(
+    two_workers, clients
+):
     """Parts of trials with several, between trials that have one or none."""
     tasks = [
         *fleet_tasks(3),
-        clients_task(11_000, 2, by="formula"),
+        *(clients_task(count, seed, by="formula") for seed, count in enumerate(clients, 1)),
         clients_task(600, 3),
     ]
     alone = list(one_after_another(tasks, no_check))
     assert list(two_workers(tasks, no_check)) == alone
     with workers_at("1") as one_worker:
         assert list(one_worker(tasks, no_check)) == alone
-    assert len({values["inputs"] for values in alone[3:]}) == 2
+    assert len({values["inputs"] for values in alone[3:]}) == len(clients) + 1
 
 
 def test_an_error_of_the_check_for_signals_ends_the_wait_for_results():
@@ -96,6 +101,18 @@ def test_a_wait_that_ends_while_a_result_is_fetched_loses_nothing(monkeypatch, t
     tasks = fleet_tasks(300)
     assert len(list(two_workers(tasks, lambda: looks.append(None)))) == len(tasks)
     assert looks
+
+
+def test_a_time_out_in_a_model_is_raised_and_not_taken_for_a_wait(two_workers):
+    class SlowOptions:
+        def __getattr__(self, name):
+            error = AttributeError if name.startswith("__") else TimeoutError
+            raise error(f"reading {name}")
+
+    looks = []
+    with pytest.raises(TimeoutError, match="reading"):
+        list(two_workers([ModelTask("fleet-model", SlowOptions(), 1)], lambda: looks.append(None)))
+    assert looks == []
 
 
 def test_the_workers_of_a_dask_scheduler_elsewhere_compute_a_model():
