@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -257,6 +257,46 @@ def test_servers_closed_while_clients_connect_leave_no_connection_open(tmp_path,
             assert [client.line() for client in clients] == [b""] * len(clients)
             stack.callback(gc.collect)  # an open socket of the server's is a warning, an error here
     assert caplog.text == ""
+
+
+def test_a_server_that_is_closed_keeps_no_connection_for_what_its_client_has_not_read(desk):
+    client, size = desk.client(), 40 * 2**20
+    end = time.monotonic() + PATIENCE
+    while not desk.server._lines and time.monotonic() < end:
+        time.sleep(0.005)
+    (line,) = desk.server._lines.values()
+    desk.server._loop._loop.call_soon_threadsafe(line.write, bytes(size))
+    desk.server.close()
+    got = 0
+    with suppress(ConnectionResetError):
+        while part := client.socket.recv(2**20):
+            got += len(part)
+    assert got < size
+
+
+def test_a_second_close_waits_for_the_end_that_the_first_began(tmp_path, monkeypatch):
+    monkeypatch.setattr("testbed.opus.server.LIMIT", 0.2)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def apply(before, word):
+        begun.set()
+        assert go_on.wait(PATIENCE)
+
+    server = WorkerServer(tmp_path / "rail", apply, print)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(tmp_path / "rail"))
+        line.sendall(b"3\n")
+        assert begun.wait(PATIENCE)
+        waiting = []
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                server.close()
+            waiting.append(len(asyncio.all_tasks(server._loop._loop)))
+        assert waiting[0] == waiting[1]
+        monkeypatch.setattr("testbed.opus.server.LIMIT", PATIENCE)
+        threading.Timer(0.1, go_on.set).start()
+        server.close()
+    assert not (tmp_path / "rail").exists()
 
 
 def test_what_a_signal_ends_waits_no_longer_in_the_loop(caplog):
