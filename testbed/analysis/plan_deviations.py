@@ -299,8 +299,12 @@ class _Trial:
 
 def _named(circuits: Iterable[Mapping[str, Any]]) -> Circuits:
     """Return circuits of a plan as events name them."""
-    ends = ((circuit["a"], circuit["b"]) for circuit in circuits)
-    return frozenset(f"{a['host']}.{a['port']}–{b['host']}.{b['port']}" for a, b in ends)
+
+    def ends(circuit: Mapping[str, Any]) -> list[str]:
+        a, b = (f"{end['host']}.{end['port']}" for end in (circuit["a"], circuit["b"]))
+        return [a, *circuit.get("via", ()), b]
+
+    return frozenset("–".join(ends(circuit)) for circuit in circuits)
 
 
 def _merged(owned: Mapping[str, Circuits]) -> Circuits:

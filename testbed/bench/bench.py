@@ -25,7 +25,7 @@ from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
-from testbed.schema import Lab
+from testbed.schema import Lab, usable_fibres
 from testbed.secret import redacted
 
 _REOPEN_TRY = 0.4
@@ -96,11 +96,23 @@ class Bench:
             self.guard.answered.instrument(name, identity)
 
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
-        """Create `fabric` for the given host ports."""
+        """Create `fabric` for the given host ports, and the fibres between the open switches."""
         lab, record = self.lab, (self._journal, self._log)
         limits, added = lab.light_limits(), self.attenuation.added
+        between = [
+            pair
+            for pair in usable_fibres(lab)
+            if all(end.switch in self.switches for end in pair.ends)
+        ]
         self.fabric = Fabric(
-            self.switches, lab.wiring(), ports, *record, self.guard, limits, added=added
+            self.switches,
+            lab.wiring(),
+            ports,
+            *record,
+            self.guard,
+            limits,
+            added=added,
+            between=between,
         )
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:

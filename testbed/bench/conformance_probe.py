@@ -17,6 +17,7 @@ from testbed.clock import Deadline, now, utc
 from testbed.errors import BusyError, InstrumentError, LabError, Rejected, UnsafeError, UsageError
 from testbed.fabric.card import Card, Timing
 from testbed.fabric.change import Change
+from testbed.fabric.circuits import fibre_ends
 from testbed.fabric.device import Capabilities, State, spans
 from testbed.record.journal import Journal
 from testbed.schema import Lab
@@ -213,9 +214,8 @@ def spare_ports(
     None of them is in quarantine.
     Raise UsageError when there are not as many.
     """
-    wired = {
-        end.number for f in lab.wiring().values() for end in (f.tx, f.rx) if end.switch == name
-    }
+    ends = fibre_ends(lab.wiring(), lab.hosts, lab.fibre_pairs().values())
+    wired = {end.number for end in ends if end.switch == name}
     set_aside = {entry.what for entry in lab.quarantine}
     quarantined = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
     free = lab.switches[name].usable - wired - quarantined - {*state, *state.values()}

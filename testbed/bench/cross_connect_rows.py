@@ -22,7 +22,7 @@ class CrossConnectRow:
     ingress: int
     egress: int
     ends: Joined
-    """The host ports that its light goes from and to, as far as the lab file names them."""
+    """Where its light comes from and goes to, as far as the lab file names that."""
     state: str
     """The switch's own word for its state, empty when it has none."""
     light_in: Reading
@@ -58,7 +58,7 @@ def read_rows(
     unsteady = switch.unsteady(deadline) if can.steadiness else {}
     ports = {port for pair in state.items() for port in pair} & can.monitored
     seen = switch.power(sorted(ports), deadline) if ports else {}
-    ends = HostEnds(lab.wiring())
+    ends = HostEnds(lab.wiring(), lab.fibre_pairs().values())
     return [
         CrossConnectRow(
             ingress=i,

@@ -32,7 +32,7 @@ from testbed.errors import (
     UsageError,
 )
 from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
-from testbed.fabric.circuits import CrossConnect, SwitchPort, Wiring
+from testbed.fabric.circuits import CrossConnect, FibrePair, SwitchPort, Wiring
 from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.lease import BACK_LIMIT
@@ -59,8 +59,12 @@ class Crossbar:
         limits: LightLimits = NO_LIMITS,
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
         added: Callable[[SwitchPort], float] = lambda fibre: 0.0,
+        between: Iterable[FibrePair] = (),
     ) -> None:
-        """`added` returns how many dB the testbed has an attenuator take in a fibre for now."""
+        """`added` returns how many dB the testbed has an attenuator take in a fibre for now.
+
+        `between` are fibres to other switches.
+        """
         self.name = name
         self.start: State = {}
         self.was_unknown = False
@@ -71,7 +75,7 @@ class Crossbar:
         self._added = added
         self._verification = Verification(name, switch, clock)
         self._lag = ReadBackLag()
-        self._use(OwnedPorts(name, ports, wiring))
+        self._use(OwnedPorts(name, ports, wiring, between))
         self.callbacks = self._ours.callbacks
         self._is_doubted = False
         """Whether the outcome of the last change is in doubt, and not yet undone for certain."""

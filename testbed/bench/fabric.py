@@ -35,6 +35,7 @@ from testbed.events.origin import Origin, attributed
 from testbed.fabric.circuits import (
     Circuit,
     CrossConnect,
+    FibrePair,
     HostPort,
     Matching,
     SwitchPort,
@@ -64,8 +65,11 @@ class Fabric:
         limits: Mapping[str, LightLimits] = {},
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
         added: Callable[[SwitchPort], float] = lambda fibre: 0.0,
+        between: Collection[FibrePair] = (),
     ) -> None:
         """Take the opened switches; `ports` are the host ports that the plan uses.
+
+        `between` are fibres from switch to switch that it may use.
 
         `added` returns how many dB the testbed has an attenuator take in a fibre for now.
         """
@@ -73,6 +77,7 @@ class Fabric:
         self._limits = limits
         self._clock = clock
         self._added = added
+        self._between = between
         self._leased = leased
         self._wiring = wiring
         self._log = log
@@ -83,13 +88,13 @@ class Fabric:
         """The foreign circuits that our changes removed, in words."""
         self._orphaned: list[OrphanedCircuits] = []
         """The ports taken over from a dead run."""
-        for name, numbers in _ports_by_switch(ports, wiring).items():
+        for name, numbers in _ports_by_switch(ports, wiring, between).items():
             self._crossbars.all.append(self._crossbar(Crossbar, name, numbers))
         self._undo = CircuitUndo(journal, self._crossbars.all)
 
     def _crossbar(self, make: type[_Ports], name: str, ports: frozenset[int]) -> _Ports:
         limits = self._limits.get(name, NO_LIMITS)
-        around = (self._wiring, limits, self._clock, self._added)
+        around = (self._wiring, limits, self._clock, self._added, self._between)
         crossbar = make(name, self._switches[name], ports, *around)
         callbacks = crossbar.callbacks
         callbacks.may_move = lambda: self._leased.check(name, crossbar.ports)
@@ -298,7 +303,10 @@ class Fabric:
         return words
 
 
-def _ports_by_switch(ports: Iterable[HostPort], wiring: Wiring) -> dict[str, frozenset[int]]:
+def _ports_by_switch(
+    ports: Iterable[HostPort], wiring: Wiring, between: Iterable[FibrePair]
+) -> dict[str, frozenset[int]]:
     ends = {end for port in ports for end in (wiring[port].tx, wiring[port].rx)}
+    ends.update(*(pair.ends for pair in between))
     names = sorted({end.switch for end in ends})
     return {name: numbers_on(name, ends) for name in names}

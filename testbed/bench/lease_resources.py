@@ -19,16 +19,19 @@ from testbed.fabric.circuits import fibre_ends
 from testbed.plugins import kind, nearest
 from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.resource import Ssh, Tcp, place
-from testbed.schema import Lab
+from testbed.schema import Lab, usable_fibres
 from testbed.schema.instrument_checks import element_of
 
 Resources = frozenset[Resource]
 
 
 def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resources:
-    """Return the resources that an experiment on some hosts needs, plus `whole` instruments."""
+    """Return the resources that an experiment on some hosts needs, plus `whole` instruments.
+
+    Where circuits pass several switches, that are all fibres between them.
+    """
     named = sorted(hosts)
-    ends = fibre_ends(lab.wiring(), named)
+    ends = fibre_ends(lab.wiring(), named, usable_fibres(lab))
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
     boxes = {end.switch for end in ends} | {outlet.unit for outlet in outlets} | {*whole}
     places = [place(lab.instruments()[name].resource) for name in boxes]

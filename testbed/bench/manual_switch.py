@@ -97,8 +97,9 @@ class ManualSwitch:
         return read_rows(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
 
     def ends(self, ingress: int, egress: int) -> str:
-        """Return the names of the host ports that a cross-connect joins."""
-        return str(HostEnds(self.lab.wiring()).of(CrossConnect(self.name, ingress, egress)))
+        """Return the names of the host ports and fibres that a cross-connect joins."""
+        ends = HostEnds(self.lab.wiring(), self.lab.fibre_pairs().values())
+        return str(ends.of(CrossConnect(self.name, ingress, egress)))
 
     def probe(
         self, ports: list[int], label: str, run: RunDirectory, on_progress: Callable[[str], None]

@@ -207,7 +207,12 @@ class OwnedCircuits:
         return next((f"a change of {name}" for name in held), "")
 
     def _ends(self, circuits: Iterable[Circuit]) -> Ports:
-        """Return the switch ports behind the ends of circuits; ends without fibres have none."""
-        ends = {end for circuit in circuits for end in circuit.ends} & self._wiring.keys()
-        fibres = [self._wiring[end] for end in ends]
-        return frozenset(port for pair in fibres for port in (pair.tx, pair.rx))
+        """Return the switch ports of circuits; a host port without fibres has none."""
+        found: set[SwitchPort] = set()
+        for circuit in circuits:
+            for end in circuit.ends:
+                if (fibres := self._wiring.get(end)) is not None:
+                    found |= {fibres.tx, fibres.rx}
+            for pair in circuit.via:
+                found.update(pair.ends)
+        return frozenset(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from testbed.bench.contracts import Applied
 from testbed.errors import LabError
 from testbed.fabric.change import Change
-from testbed.fabric.circuits import CrossConnect, HostEnds, Wiring
+from testbed.fabric.circuits import CrossConnect, FibrePair, HostEnds, Wiring
 from testbed.fabric.device import State
 
 CrossPairs = frozenset[tuple[int, int]]
@@ -44,7 +44,13 @@ class OwnedPorts:
     A cross-connect that is not in `made` belongs to another client, also on one of these ports.
     """
 
-    def __init__(self, name: str, ports: frozenset[int], wiring: Wiring) -> None:
+    def __init__(
+        self,
+        name: str,
+        ports: frozenset[int],
+        wiring: Wiring,
+        between: Iterable[FibrePair] = (),
+    ) -> None:
         self.name = name
         self.ports = ports
         self.made: set[tuple[int, int]] = set()
@@ -59,7 +65,7 @@ class OwnedPorts:
         self.region = ports
         """These ports, and in a part those that cross-connects of ours join with them."""
         self.callbacks = Callbacks()
-        self._ends = HostEnds(wiring)
+        self._ends = HostEnds(wiring, between)
         self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self.receivers = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
         """By ingress port, the host port that lights it; by egress port, the one that it reaches.

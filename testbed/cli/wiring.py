@@ -31,6 +31,11 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     """Light one circuit after the other and print the findings for every port's fibres."""
     if not lab.wiring():
         raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
+    if lab.fibres:
+        raise UsageError(
+            f"circuits of lab {lab.lab} pass several switches, and --wiring lights those of one",
+            hint="a run asks both ends of each of its circuits which ports they are",
+        )
     directory, log, facts = open_check(lab, results, "wiring")
     screen = _Screen(is_terminal=sys.stderr.isatty())
     if not json:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -76,10 +76,40 @@ class Fibres:
 Wiring = Mapping[HostPort, Fibres]
 
 
-def fibre_ends(wiring: Wiring, hosts: Iterable[str]) -> frozenset[SwitchPort]:
-    """Return the switch ports at which fibres of these hosts end."""
+@dataclass(frozen=True, slots=True, order=True)
+class FibrePair:
+    """Two fibres that join two switches, one for each direction, as a circuit passes them.
+
+    Each end is as that of a host port: light comes out of the fibres into the ingress `tx` of a
+    switch, and goes from its egress `rx` into them. `near` is the end towards the circuit's port
+    `a`, `far` that towards `b`.
+    """
+
+    name: str
+    near: Fibres = field(compare=False)
+    far: Fibres = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def reversed(self) -> FibrePair:
+        """Return the pair as it is passed the other way."""
+        return FibrePair(self.name, self.far, self.near)
+
+    @property
+    def ends(self) -> tuple[SwitchPort, ...]:
+        """Return the switch ports of both fibres."""
+        return self.near.tx, self.near.rx, self.far.tx, self.far.rx
+
+
+def fibre_ends(
+    wiring: Wiring, hosts: Iterable[str], between: Iterable[FibrePair] = ()
+) -> frozenset[SwitchPort]:
+    """Return the switch ports at which fibres of these hosts end, and those between switches."""
     of = frozenset(hosts)
-    return frozenset(e for port, f in wiring.items() if port.host in of for e in (f.tx, f.rx))
+    own = (e for port, f in wiring.items() if port.host in of for e in (f.tx, f.rx))
+    return frozenset(own).union(*(pair.ends for pair in between))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -100,17 +130,26 @@ class CrossConnect:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Circuit:
-    """A light path in both directions between two host ports; `Circuit.between` orders the ends."""
+    """A light path in both directions between two host ports; `Circuit.between` orders the ends.
+
+    Where they are on different switches, `via` are the fibres that it passes from `a` to `b`.
+    """
 
     a: HostPort
     b: HostPort
+    via: tuple[FibrePair, ...] = ()
 
     @classmethod
-    def between(cls, one: HostPort, other: HostPort) -> Circuit:
-        """Return the circuit with its ends in canonical order; ValueError if both are one port."""
+    def between(cls, one: HostPort, other: HostPort, via: Sequence[FibrePair] = ()) -> Circuit:
+        """Return the circuit with its ends in canonical order; ValueError if both are one port.
+
+        `via` leads from `one` to `other`.
+        """
         if one == other:
             raise ValueError(f"a circuit from {one} to itself")
-        return cls(*sorted((one, other)))
+        if one > other:
+            return cls(other, one, tuple(pair.reversed for pair in reversed(via)))
+        return cls(one, other, tuple(via))
 
     @classmethod
     def parse(cls, one: str, other: str) -> Circuit:
@@ -123,6 +162,11 @@ class Circuit:
         return self.a, self.b
 
     @property
+    def uses(self) -> tuple[HostPort | FibrePair, ...]:
+        """Return what no other circuit can use: the ports at its ends, and the fibres between."""
+        return self.a, self.b, *self.via
+
+    @property
     def directions(self) -> tuple[tuple[HostPort, HostPort], tuple[HostPort, HostPort]]:
         """Return both directions of the circuit as pairs (source, sink)."""
         return (self.a, self.b), (self.b, self.a)
@@ -133,7 +177,7 @@ class Circuit:
         return frozenset((self.a.host, self.b.host))
 
     def __str__(self) -> str:
-        return f"{self.a}–{self.b}"
+        return "–".join(map(str, (self.a, *self.via, self.b)))
 
 
 Matching = frozenset[Circuit]
@@ -146,10 +190,10 @@ def in_order(circuits: Iterable[Circuit]) -> tuple[Circuit, ...]:
 
 
 def matching(circuits: Iterable[Circuit]) -> Matching:
-    """Return circuits as a matching; raise ValueError when a port is in more than one."""
+    """Return circuits as a matching; raise ValueError when a port or fibre is in more than one."""
     result = frozenset(circuits)
-    uses = Counter(end for circuit in result for end in circuit.ends)
-    crowded = sorted(port for port, count in uses.items() if count > 1)
+    uses = Counter(part for circuit in result for part in circuit.uses)
+    crowded = sorted(str(part) for part, count in uses.items() if count > 1)
     if crowded:
         raise ValueError(f"{crowded[0]} is in more than one circuit")
     return result
@@ -158,28 +202,50 @@ def matching(circuits: Iterable[Circuit]) -> Matching:
 def cross_connects(circuits: Iterable[Circuit], wiring: Wiring) -> frozenset[CrossConnect]:
     """Return the cross-connects that make the circuits: one per direction, or one for both.
 
-    Two bidirectional ports take one. Raise ValueError for a port without fibres, for ends on
-    different switches or on one side of a switch, and for a fibre that would need two
-    cross-connects.
+    Two bidirectional ports take one; a circuit through several switches takes some in each. Raise
+    ValueError for a port without fibres, for ends on different switches or on one side of a switch,
+    and for a fibre that would need two cross-connects.
     """
     return frozenset(
-        crossing(source, sink, wiring)
-        for circuit in circuits
-        for source, sink in circuit.directions
+        cross for circuit in circuits for way in crossings(circuit, wiring) for cross in way
     )
 
 
+def crossings(
+    circuit: Circuit, wiring: Wiring
+) -> tuple[tuple[CrossConnect, ...], tuple[CrossConnect, ...]]:
+    """Return the cross-connects of both directions of a circuit, in the order of the light.
+
+    Raise ValueError as `cross_connects` does.
+    """
+    for port in circuit.ends:
+        if port not in wiring:
+            raise ValueError(f"{port} has no fibre to a switch")
+    stops = [(str(circuit.a), wiring[circuit.a])]
+    for pair in circuit.via:
+        stops += [(pair.name, pair.near), (pair.name, pair.far)]
+    stops.append((str(circuit.b), wiring[circuit.b]))
+    back_stops = stops[::-1]
+    there = tuple(_crossing(*both) for both in zip(stops[::2], stops[1::2], strict=True))
+    back = tuple(_crossing(*both) for both in zip(back_stops[::2], back_stops[1::2], strict=True))
+    return there, back
+
+
 def crossing(source: HostPort, sink: HostPort, wiring: Wiring) -> CrossConnect:
-    """Return the cross-connect that carries light from one host port to another.
+    """Return the cross-connect that carries light from one host port to another on its switch.
 
     Raise ValueError as `cross_connects` does.
     """
     for port in (source, sink):
         if port not in wiring:
             raise ValueError(f"{port} has no fibre to a switch")
-    sends, hears = wiring[source], wiring[sink]
-    if reason := _why_apart(source, sends, sink, hears):
+    return _crossing((str(source), wiring[source]), (str(sink), wiring[sink]))
+
+
+def _crossing(source: tuple[str, Fibres], sink: tuple[str, Fibres]) -> CrossConnect:
+    if reason := _why_apart(*source, *sink):
         raise ValueError(reason)
+    (_, sends), (_, hears) = source, sink
     ends = (sends.tx.number, hears.rx.number)
     if sends.is_bidi or sends.side is Side.ANY:
         ends = (min(ends), max(ends))  # inputs are below outputs, and one side has no direction
@@ -188,11 +254,11 @@ def crossing(source: HostPort, sink: HostPort, wiring: Wiring) -> CrossConnect:
 
 def can_join(one: HostPort, other: HostPort, wiring: Wiring) -> bool:
     """Tell whether the known fibres allow a circuit between two ports."""
-    mine, theirs = wiring[one], wiring[other]
-    return not (_why_apart(one, mine, other, theirs) or _why_apart(other, theirs, one, mine))
+    mine, theirs = (str(one), wiring[one]), (str(other), wiring[other])
+    return not (_why_apart(*mine, *theirs) or _why_apart(*theirs, *mine))
 
 
-def _why_apart(source: HostPort, sends: Fibres, sink: HostPort, hears: Fibres) -> str:
+def _why_apart(source: str, sends: Fibres, sink: str, hears: Fibres) -> str:
     """Return why no light can go from a port to another; an empty string where it can."""
     tx, rx = sends.tx, hears.rx
     if tx.switch != rx.switch:
@@ -208,10 +274,13 @@ def _why_apart(source: HostPort, sends: Fibres, sink: HostPort, hears: Fibres) -
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The host ports that a cross-connect joins; None where no fibre of the wiring leads."""
+    """The host ports, or fibres to other switches, that a cross-connect joins.
 
-    source: HostPort | None
-    sink: HostPort | None
+    None where no fibre that is known leads.
+    """
+
+    source: HostPort | FibrePair | None
+    sink: HostPort | FibrePair | None
     both_ways: bool = False
     """Whether light goes back from the sink to the source as well."""
 
@@ -222,14 +291,16 @@ class Joined:
 
 
 class HostEnds:
-    """Maps cross-connects to the host ports at their ends, by the wiring."""
+    """Maps cross-connects to what is at their ends, by the wiring and the fibres `between`."""
 
-    def __init__(self, wiring: Wiring) -> None:
-        self._sources = {fibres.tx: port for port, fibres in wiring.items()}
-        self._sinks = {fibres.rx: port for port, fibres in wiring.items()}
+    def __init__(self, wiring: Wiring, between: Iterable[FibrePair] = ()) -> None:
+        ends: list[tuple[HostPort | FibrePair, Fibres]] = [*wiring.items()]
+        ends += [(pair, end) for pair in between for end in (pair.near, pair.far)]
+        self._sources = {fibres.tx: what for what, fibres in ends}
+        self._sinks = {fibres.rx: what for what, fibres in ends}
 
     def of(self, cross: CrossConnect) -> Joined:
-        """Return the host ports that a cross-connect joins; light can pass in either direction."""
+        """Return what a cross-connect joins; light can pass in either direction."""
         one = SwitchPort(cross.switch, cross.ingress)
         other = SwitchPort(cross.switch, cross.egress)
         there = self._sources.get(one), self._sinks.get(other)

@@ -57,7 +57,7 @@ def circuits_of_links(links: Iterable[Link], ports: RankPorts) -> Matching:
 
     Raise ValueError for a rank or a port that does not exist, and for links that are no matching.
     """
-    return matching(Circuit.between(*(_port(end, ports) for end in wanted)) for wanted in links)
+    return matching(Circuit.between(_port(one, ports), _port(other, ports)) for one, other in links)
 
 
 def map_links(links: Iterable[Link], ports: RankPorts, wiring: Wiring) -> Matching:

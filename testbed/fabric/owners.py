@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from testbed.fabric.circuits import Circuit, HostPort, Matching
+from testbed.fabric.circuits import Circuit, FibrePair, HostPort, Matching
 
 Owned = Mapping[str, Matching]
-"""The circuits of each owner; no port is in two of them."""
+"""The circuits of each owner; no port or fibre is in two of them."""
 
 
 class CircuitOfAnother(ValueError):
@@ -18,22 +18,23 @@ def change_own(owned: Owned, owner: str, remove: Matching, add: Matching) -> dic
     """Return the circuits of every owner after one owner has removed some and added others.
 
     Removes come before adds, so a port may go from one circuit to another. Raise CircuitOfAnother
-    when a circuit to be removed is not the owner's, or an added one needs a port of another
-    circuit; then no circuit may be changed.
+    when a circuit to be removed is not the owner's, or an added one needs a port or fibre of
+    another circuit; then no circuit may be changed.
     """
     mine = owned.get(owner, frozenset())
     if unowned := sorted(remove - mine):
         raise CircuitOfAnother(f"{owner} has no circuit {unowned[0]}{_held_by(owned, unowned[0])}")
     used = _users({**owned, owner: mine - remove})
     for circuit in sorted(add - (mine - remove)):
-        for end in circuit.ends:
-            if end in used:
-                who, present = used[end]
+        for part in circuit.uses:
+            if part in used:
+                who, present = used[part]
+                what = "port" if isinstance(part, HostPort) else "fibre"
                 raise CircuitOfAnother(
-                    f"{owner} cannot have circuit {circuit}: port {end} is in use by circuit "
+                    f"{owner} cannot have circuit {circuit}: {what} {part} is in use by circuit "
                     f"{present} of {who}"
                 )
-            used[end] = owner, circuit
+            used[part] = owner, circuit
     return {**owned, owner: (mine - remove) | add}
 
 
@@ -42,13 +43,13 @@ def merged(owned: Owned) -> Matching:
     return frozenset[Circuit]().union(*owned.values())
 
 
-def _users(owned: Owned) -> dict[HostPort, tuple[str, Circuit]]:
-    """Return who has each port that is in a circuit, and in which."""
+def _users(owned: Owned) -> dict[HostPort | FibrePair, tuple[str, Circuit]]:
+    """Return who has each port and fibre that is in a circuit, and in which."""
     return {
-        end: (owner, circuit)
+        part: (owner, circuit)
         for owner, circuits in owned.items()
         for circuit in circuits
-        for end in circuit.ends
+        for part in circuit.uses
     }
 
 

@@ -13,6 +13,7 @@ from testbed.schema.condition import Statistic as Statistic
 from testbed.schema.controllers import ControllerSpec as ControllerSpec
 from testbed.schema.exclusions import avoided as avoided
 from testbed.schema.exclusions import check_quarantine as check_quarantine
+from testbed.schema.exclusions import usable_fibres as usable_fibres
 from testbed.schema.experiment import MAX_TRIALS as MAX_TRIALS
 from testbed.schema.experiment import Arm as Arm
 from testbed.schema.experiment import Check as Check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from testbed.fabric.circuits import FibrePair
 from testbed.schema.lab import Lab
 from testbed.schema.quarantine import Quarantine
 from testbed.schema.validation import Problem, schema_error
@@ -21,6 +22,13 @@ def avoided(lab: Lab) -> dict[str, Quarantine]:
     for port, fibres in lab.wiring().items():
         parts[port.host] += [str(fibres.tx), str(fibres.rx)]
     return {host: entries[part] for host in parts for part in parts[host] if part in entries}
+
+
+def usable_fibres(lab: Lab) -> tuple[FibrePair, ...]:
+    """Return the fibres between switches that a plan may use: no end of theirs is in quarantine."""
+    set_aside = {entry.what for entry in lab.quarantine}
+    pairs = lab.fibre_pairs().values()
+    return tuple(pair for pair in pairs if set_aside.isdisjoint(map(str, pair.ends)))
 
 
 def check_quarantine(lab: Lab, today: date) -> None:

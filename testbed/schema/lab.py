@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
+from testbed.fabric.circuits import FibrePair, Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.schema.host_checks import mask_problems, permission_problems
 from testbed.schema.host_groups import Defaults, expanded
@@ -28,6 +28,7 @@ from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
 from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
+from testbed.schema.rack import FibreEnds, Rack, fibre_pair, fibre_problems, rack_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.switch_ports import (
     End,
@@ -73,6 +74,10 @@ class Lab(Document):
         Mapping[Name, Annotated[Switch, _driven_as("switch")]],
         Field(max_length=MAX_SWITCHES),
     ] = {}
+    fibres: Mapping[Name, FibreEnds] = {}
+    """What joins two switches: by name, two fibres for both directions, by their ends."""
+    rack: Rack | None = None
+    """The torus that the hosts are, each with a switch of its own: circuits pass several."""
     packet_switches: Mapping[Name, PacketSwitch] = {}
     power: Mapping[Name, Annotated[PowerUnit, _driven_as("power")]] = {}
     attenuators: Mapping[Name, Annotated[Attenuator, _driven_as("attenuator")]] = {}
@@ -103,6 +108,10 @@ class Lab(Document):
             for key, port in host.ports.items()
             if (fibres := port.fibres) is not None
         }
+
+    def fibre_pairs(self) -> dict[str, FibrePair]:
+        """Return what joins two switches, by name."""
+        return {name: fibre_pair(name, ends) for name, ends in self.fibres.items()}
 
     def plugged(self) -> dict[HostPort, SwitchPort]:
         """Return the packet switch port of every fabric port that is plugged into one."""
@@ -211,8 +220,17 @@ class Lab(Document):
             for key in ("tx", "rx", "bidi")
             if (end := getattr(port, key)) is not None
         ]
+        ends += [
+            (("fibres", name, index, key), getattr(end, key))
+            for name, both in self.fibres.items()
+            for index, end in enumerate(both)
+            for key in ("tx", "rx")
+        ]
         yield from self._fibre_end_problems(ends)
         yield from self._repeats(ends, "is wired twice")
+        yield from fibre_problems(self.fibres)
+        if self.rack is not None:
+            yield from rack_problems(self.rack, self.hosts, self.fibres)
         yield from side_problems(self.switches, ends)
         yield from light_kept_problems(self.switches, ends)
 

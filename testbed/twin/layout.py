@@ -17,6 +17,8 @@ GATEWAY = "100.64.0.1"
 
 _NAMED_HOSTS = ipaddress.IPv4Network("100.64.1.0/24")
 _NAMED_INSTRUMENTS = ipaddress.IPv4Network("100.64.2.0/24")
+_MEASURES_NO_LIGHT = ("photonic-mesh",)
+"""The drivers of switches without power monitors."""
 _FIRST_LINK = 1000
 """Interface indexes of the fabric start here, above any that a host's own namespace uses."""
 
@@ -74,6 +76,7 @@ class TwinLayout:
 
 def lay_out(lab: Lab) -> TwinLayout:
     """Return the layout of a lab's twin; raise ValueError for a lab that a twin cannot simulate."""
+    _refuse_light_through_switches(lab)
     addresses = _addresses((host.ssh_name for host in lab.hosts.values()), _NAMED_HOSTS)
     chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
     indexes = iter(range(_FIRST_LINK, 2**20))
@@ -92,6 +95,18 @@ def lay_out(lab: Lab) -> TwinLayout:
             name, host.ssh_name, address, port, uplink, next(indexes), links, offset, gain
         )
     return TwinLayout(hosts, tuple(_instruments(lab)))
+
+
+def _refuse_light_through_switches(lab: Lab) -> None:
+    """Raise ValueError where a switch would measure light that comes from another switch."""
+    for pair in lab.fibre_pairs().values():
+        for end in (pair.near, pair.far):
+            driver = lab.switches[end.tx.switch].driver
+            if driver not in _MEASURES_NO_LIGHT:
+                raise ValueError(
+                    f"fibres.{pair}: a twin computes the power of light from hosts only, and "
+                    f"{end.tx.switch}, a {driver}, may measure what comes from another switch"
+                )
 
 
 def _refuse_another_start(name: str, environment: Collection[str], gain: int) -> None:

@@ -4,7 +4,8 @@ A host port's transmit fibre enters a switch ingress and its receive fibre leave
 While the switch connects the two ports of a circuit and both hosts have power, frames from one
 arrive at the other. When light goes dark, frames stop at once and the carrier is lost after the
 twin's loss-of-signal delay; when light appears, the carrier follows after the link-up delay. A
-fibre that carries both directions leads to one switch port, where light enters and leaves.
+fibre that carries both directions leads to one switch port, where light enters and leaves. Light
+that leaves a switch into a fibre to another goes on there.
 
 A veth pair has one carrier for both directions, so a port that receives no light cannot send
 either, as with remote-fault signalling on real Ethernet. A powered port always emits light.
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from testbed.bench.sites import Scheduler, never
-from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
+from testbed.fabric.circuits import FibrePair, HostPort, SwitchPort, Wiring
 from testbed.twin.netlink import Network
 
 _REMEMBERED = 100_000
@@ -54,6 +55,8 @@ class Light:
     _scheduler: Scheduler
     _loss_of_signal: float
     _link_up: float
+    _between: Iterable[FibrePair] = ()
+    """The fibres from switch to switch."""
     host_emits: Callable[[], None] = never
     """Called, with no lock held, when a host has begun to send light."""
     history: deque[LightEvent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
@@ -62,6 +65,8 @@ class Light:
     """The receivers that got more light than they withstand; each is in it once."""
     _through: dict[SwitchPort, SwitchPort] = field(default_factory=dict)
     """By egress the ingress of a path through a switch, while light goes along it."""
+    _feeds: dict[SwitchPort, SwitchPort] = field(default_factory=dict)
+    """By ingress the egress of another switch whose light enters there."""
     _powered: set[str] = field(default_factory=set)
     _sources: dict[HostPort, HostPort] = field(default_factory=dict)
     """By receiving port the port whose light it gets."""
@@ -71,6 +76,11 @@ class Light:
     _epoch: Counter[HostPort] = field(default_factory=Counter)
     """How often the light of a port has changed; a carrier that follows an older change is void."""
     _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        """Note where light goes from switch to switch."""
+        for pair in self._between:
+            self._feeds |= {pair.near.tx: pair.far.rx, pair.far.tx: pair.near.rx}
 
     def emits(self, host: str) -> bool:
         """Return whether a host sends light."""
@@ -142,7 +152,7 @@ class Light:
         emitting = {f.tx: port for port, f in self._wiring.items() if port.host in self._powered}
         heard = {}
         for port, fibres in self._wiring.items():
-            ingress = self._through.get(fibres.rx)
+            ingress = origin(fibres.rx, self._through, self._feeds)
             if ingress in emitting and port.host in self._powered:
                 heard[port] = emitting[ingress]
         return heard
@@ -181,3 +191,21 @@ class Light:
 
     def _note(self, port: HostPort, what: str) -> None:
         self.history.append(LightEvent(self._scheduler.now(), port, what))
+
+
+def origin(
+    egress: SwitchPort,
+    through: Mapping[SwitchPort, SwitchPort],
+    feeds: Mapping[SwitchPort, SwitchPort],
+) -> SwitchPort | None:
+    """Return the first ingress on the way of the light that leaves at an egress, if there is one.
+
+    `through` are the ingresses of paths through switches by egress, `feeds` the egresses of others
+    by the ingress that their light enters.
+    """
+    ingress = through.get(egress)
+    for _ in feeds:
+        if ingress is None or ingress not in feeds:
+            return ingress
+        ingress = through.get(feeds[ingress])
+    return None if ingress in feeds else ingress  # what goes round in a circle comes from nowhere

@@ -48,7 +48,8 @@ class Twin:
         self._fabric = Network(new_network_namespace())
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
         delays = lab.twin.loss_of_signal, lab.twin.link_up
-        self.light = Light(lab.wiring(), links, self._fabric, self.scheduler, *delays)
+        between = tuple(lab.fibre_pairs().values())
+        self.light = Light(lab.wiring(), links, self._fabric, self.scheduler, *delays, between)
         packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)
         management = _management_network(site)
         hosts = {name: VirtualHost(host) for name, host in site.hosts.items()}

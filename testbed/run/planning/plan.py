@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
+from testbed.fabric.circuits import Circuit
 from testbed.run.planning.arm_plans import PlannedArm
 from testbed.run.planning.steps import OpenHosts, RunTrial, Step
 
@@ -76,5 +77,11 @@ class Plan:
 
 
 def _as_mapping(value: Any) -> dict[str, Any]:
-    """Return the fields of one dataclass, with what is in them as it is: `asdict` copies all."""
+    """Return the fields of one dataclass, with what is in them as it is: `asdict` copies all.
+
+    Of the fibres that a circuit passes there are the names, and no key where there are none.
+    """
+    if isinstance(value, Circuit):
+        via = {"via": [pair.name for pair in value.via]} if value.via else {}
+        return {"a": value.a, "b": value.b} | via
     return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -9,7 +9,7 @@ from functools import cache
 from testbed.control.fence_order import ORDER, fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
-from testbed.fabric.circuits import Circuit, SwitchPort, Wiring, crossing, fibre_ends, in_order
+from testbed.fabric.circuits import Circuit, SwitchPort, Wiring, crossings, fibre_ends, in_order
 from testbed.run.planning import steps
 from testbed.run.planning.arm_plans import PlannedArm, planned_arm
 from testbed.run.planning.controllers import check_controllers, check_scopes
@@ -21,7 +21,7 @@ from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, Placements, place
 from testbed.run.planning.plan import Avoided, Fences, Plan
 from testbed.run.planning.program_commands import command_lines
-from testbed.schema import Arm, Experiment, Lab, avoided
+from testbed.schema import Arm, Experiment, Lab, avoided, usable_fibres
 
 
 def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
@@ -49,7 +49,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         planned_arms.append(planned_arm(arm, placements, controllers))
         for placement in placements.values():
             command_lines(arm.experiment, lab, placement)
-    ends = fibre_ends(wiring, first.used)
+    ends = fibre_ends(wiring, first.used, usable_fibres(lab))
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
             tuple(sorted({end.switch for end in ends})),
@@ -118,9 +118,10 @@ def _starting(experiment: Experiment, lab: Lab, placement: Placement) -> steps.S
 
 def _light(circuits: Iterable[Circuit], wiring: Wiring) -> tuple[steps.Light, ...]:
     return tuple(
-        steps.Light(crossing(a, b, wiring), a, b)
+        steps.Light(cross, a, b)
         for circuit in circuits
-        for a, b in circuit.directions
+        for (a, b), way in zip(circuit.directions, crossings(circuit, wiring), strict=True)
+        for cross in way
     )
 
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from testbed.analysis.plan_deviations import deviations
+from testbed.analysis.plan_deviations import _named, deviations
 from testbed.events import Event
 from testbed.events.origin import Origin
 
@@ -248,3 +248,11 @@ def test_a_run_of_a_model_has_trials_only():
     trial = {"do": "RunTrial", "number": 0, "arm": "main", "faults": [], "far_end_faults": []}
     ends = event(2, "trial.end", "main", reason="", response=None)
     assert told({"steps": [trial]}, [event(1, "trial.begin", "main"), ends]) == []
+
+
+def test_circuits_that_pass_fibres_are_compared_with_these():
+    ends = {"a": {"host": "h0", "port": "p0"}, "b": {"host": "h2", "port": "p1"}}
+    assert _named([ends, {**ends, "via": ["f01a", "f12a"]}]) == {
+        "h0.p0–h2.p1",
+        "h0.p0–f01a–f12a–h2.p1",
+    }

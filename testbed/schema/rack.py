@@ -1,0 +1,119 @@
+"""The fibres between switches in a lab file, and the rack whose servers they join."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from testbed.fabric.circuits import FibrePair, Fibres
+from testbed.rack.torus import Torus
+from testbed.schema.hosts import Host
+from testbed.schema.text_types import LitPort, Name
+from testbed.schema.validation import Problem, StrictModel
+
+_MOST = 64
+"""Servers along an axis."""
+
+
+class FibreEnd(StrictModel):
+    """One end of two fibres at a switch: where their light enters it, and where it leaves it."""
+
+    tx: LitPort
+    """The switch port that light out of the fibres enters, as that of a host does."""
+    rx: LitPort
+    """The switch port whose light goes into the fibres."""
+
+    @model_validator(mode="after")
+    def _is_wired(self) -> Self:
+        if self.tx.switch != self.rx.switch:
+            raise ValueError(f"{self.tx} and {self.rx} are on two switches: this is one end")
+        return self
+
+    @property
+    def fibres(self) -> Fibres:
+        """Return both ports as those of a host are written."""
+        return Fibres(self.tx, self.rx)
+
+
+FibreEnds = tuple[FibreEnd, FibreEnd]
+_Count = Annotated[int, Field(ge=1, le=_MOST)]
+
+
+class Rack(StrictModel):
+    """A torus of servers: the hosts of the lab, in the order of the file, each with a switch."""
+
+    servers: tuple[_Count, _Count, _Count]
+    """How many there are along X, Y and Z; the last axis varies fastest."""
+
+    def torus(self, fibres: int = 1) -> Torus:
+        """Return the torus, with so many fibres for each link of two neighbours."""
+        return Torus(self.servers, (1, 1, 1), fibres)
+
+
+def fibre_pair(name: str, ends: FibreEnds) -> FibrePair:
+    """Return two fibres between switches, from the end that is written first."""
+    return FibrePair(name, *(end.fibres for end in ends))
+
+
+def fibre_problems(fibres: Mapping[Name, FibreEnds]) -> Iterator[Problem]:
+    """Yield fibres that lead back to the switch where they begin."""
+    for name, (one, other) in fibres.items():
+        if one.tx.switch == other.tx.switch:
+            message = f"both ends are at {one.tx.switch}, and fibres join two switches"
+            yield Problem(("fibres", name), message)
+
+
+def rack_problems(
+    rack: Rack, hosts: Mapping[Name, Host], fibres: Mapping[Name, FibreEnds]
+) -> Iterator[Problem]:
+    """Yield why hosts and fibres are not the torus that the file says."""
+    at, torus = ("rack", "servers"), rack.torus()
+    if len(torus.servers) != len(hosts):
+        yield Problem(at, f"{len(torus.servers)} servers, and the lab has {len(hosts)} hosts")
+        return
+    switches = [_switches(host) for host in hosts.values()]
+    for name, ends in zip(hosts, switches, strict=True):
+        if len(ends) != 1:
+            found = f"on {' and '.join(sorted(ends))}" if ends else "on none"
+            message = (
+                f"all fibres of a server of a rack end on one switch, and those of {name} {found}"
+            )
+            yield Problem(("hosts", name, "ports"), message)
+    if any(len(ends) != 1 for ends in switches):
+        return
+    number = {min(ends): index for index, ends in enumerate(switches)}
+    if len(number) < len(hosts):
+        yield Problem(at, "two servers of a rack are on one switch, and each has its own")
+        return
+    yield from _link_problems(torus, list(hosts), number, fibres)
+
+
+def _link_problems(
+    torus: Torus, hosts: list[str], number: Mapping[str, int], fibres: Mapping[Name, FibreEnds]
+) -> Iterator[Problem]:
+    """Yield fibres that join no neighbours, and links with more or fewer than the others."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for name, (one, other) in fibres.items():
+        ends = sorted(number.get(end.tx.switch, -1) for end in (one, other))
+        if (ends[0], ends[1]) not in torus.links:
+            message = "joins no switches of two servers that are neighbours in the rack"
+            yield Problem(("fibres", name), message)
+        counts[ends[0], ends[1]] += 1
+    shares = Counter(counts[link] // times for link, times in torus.links.items())
+    each = max(shares, key=lambda share: (shares[share], share), default=1)
+    if uneven := [link for link, times in torus.links.items() if counts[link] != each * times]:
+        a, b = uneven[0]
+        message = (
+            f"{counts[a, b]} fibre pairs join {hosts[a]} and {hosts[b]}, and in a torus with equal "
+            f"links they would be {each * torus.links[a, b]}"
+        )
+        yield Problem(("rack", "servers"), message)
+    elif not each:
+        yield Problem(("rack", "servers"), "no fibres join its servers; list them under `fibres`")
+
+
+def _switches(host: Host) -> set[str]:
+    return {f.tx.switch for port in host.ports.values() if (f := port.fibres)}
