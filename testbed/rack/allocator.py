@@ -38,7 +38,12 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
 
     The same seed gives the same place. Every place is verified by the independent check.
     """
-    graph = slot_graph(torus, shape)
+    found = place_graph(torus, slot_graph(torus, shape), state, seed)
+    return found if isinstance(found, Refusal) else checked(torus, state, found)
+
+
+def place_graph(torus: Torus, graph: SlotGraph, state: Occupancy, seed: int = 0) -> Slice | Refusal:
+    """Return a place for any slots and bundles, as `fragmented` does, without that check."""
     reason = _impossible(torus, graph, state)
     if reason:
         return Refusal(reason, proved=True)
@@ -47,7 +52,7 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
         for asked in _requests(torus, graph, state):
             found = search(asked, rng, ATTEMPTS) or complete_search(asked, NODES)
             if found is not None:
-                return checked(torus, state, found)
+                return found
     except GivenUp:
         return _solved(torus, graph, state)
     return Refusal(
@@ -58,7 +63,7 @@ def fragmented(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> S
 def _solved(torus: Torus, graph: SlotGraph, state: Occupancy) -> Slice | Refusal:
     place, proved = solve(torus, graph, state)
     if place is not None:
-        return checked(torus, state, place)
+        return place
     return Refusal(
         "no place was found with enough free fibres for the bundles between servers", proved
     )

@@ -38,13 +38,18 @@ def complete_search(asked: Request, nodes: int) -> Slice | None:
     return _Tree(asked, nodes).run()
 
 
+def search_paths(asked: Request, servers: Sequence[int], nodes: int) -> Slice | None:
+    """Return the paths of the bundles of slots on given servers; the rest is as for any place."""
+    return _Tree(asked, nodes).lead(servers)
+
+
 class _Tree:
     """The branch that is looked at: where slots are, the paths so far, what links have left."""
 
     def __init__(self, asked: Request, nodes: int) -> None:
         self.asked, self.nodes = asked, nodes
         self.order = in_connection(asked.graph.slots, asked.graph.edges)
-        self.below = slots_below(asked.torus, asked.graph.shape)
+        self.below = slots_below(asked.graph)
         self.separates = cuts(asked.torus).separates
         self.around = [sum(asked.room[link] for _, link in near) for near in asked.torus.neighbours]
         """By server, the fibres of its links."""
@@ -53,14 +58,22 @@ class _Tree:
         self.at: dict[int, int] = {}
         self.paths: dict[Link, list[int]] = {}
 
-    def run(self) -> Slice | None:
         slack = self.separates(0, 0)  # nothing for any set, and none is separated yet
-        for (a, b), room in zip(self.asked.torus.links, self.room, strict=True):
+        for (a, b), room in zip(asked.torus.links, self.room, strict=True):
             slack = slack + room * self.separates(a, b)
         self.slack = slack
-        self.sets = PartingSets(cuts(self.asked.torus), self.asked, slack)
+
+    def run(self) -> Slice | None:
+        self.sets = PartingSets(cuts(self.asked.torus), self.asked, self.slack)
         if not self._place(0, self.sets.begin(), sum(self.room)):
             return None
+        return self._found()
+
+    def lead(self, servers: Sequence[int]) -> Slice | None:
+        self.at = dict(enumerate(servers))
+        return self._found() if self._lead(self._demands(), self._left()) else None
+
+    def _found(self) -> Slice:
         graph = self.asked.graph
         servers = tuple(self.at[slot] for slot in range(graph.slots))
         return Slice(graph.shape, servers, tuple(tuple(self.paths[edge]) for edge in graph.edges))

@@ -98,7 +98,8 @@ def replace_chip(
     freed = _fibres(torus, removed)
     left = [fibres + freed[number] for number, fibres in enumerate(room)]
     servers = [server_of(torus, wiring.chips[peer]) for peer in peers]
-    for spare in _nearest_first(torus, servers, spares):
+    one_each = {server_of(torus, spare): spare for spare in sorted(spares, reverse=True)}
+    for spare in (one_each[server] for server in nearest_first(torus, servers, one_each)):
         routes = routes_to(torus, server_of(torus, spare), servers, left)
         if routes is not None:
             added = tuple(
@@ -135,14 +136,13 @@ def _fibres(torus: Torus, circuits: Iterable[Circuit]) -> Counter[int]:
     )
 
 
-def _nearest_first(torus: Torus, servers: Sequence[int], spares: Collection[int]) -> list[int]:
-    """Return one spare of each server, those nearest to all of `servers` first."""
-    one_each = {server_of(torus, spare): spare for spare in sorted(spares, reverse=True)}
+def nearest_first(torus: Torus, servers: Sequence[int], spares: Collection[int]) -> list[int]:
+    """Return servers with a spare, those nearest to all of `servers` first."""
 
     def hops(server: int) -> int:
         return sum(_hops(torus, server, other) for other in servers)
 
-    return [one_each[server] for server in sorted(one_each, key=lambda s: (hops(s), s))]
+    return sorted(spares, key=lambda server: (hops(server), server))
 
 
 def _hops(torus: Torus, a: int, b: int) -> int:

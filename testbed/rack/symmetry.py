@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from testbed.rack.torus import Link, Shape, Torus, slot_graph
+from testbed.rack.torus import Link, SlotGraph
 
 Map = tuple[int, ...]
 """The image of each node."""
@@ -46,20 +46,24 @@ def automorphisms(nodes: int, edges: Mapping[Link, int]) -> Iterator[Map]:
     return extended({})
 
 
-@lru_cache(maxsize=64)
-def slots_below(torus: Torus, shape: Shape) -> tuple[Sequence[int], ...]:
+def slots_below(graph: SlotGraph) -> tuple[Sequence[int], ...]:
     """Return for each slot the slots whose servers may be required to have lower numbers.
 
     Of the places that symmetries of the slot graph map to one another, exactly one fulfils this:
     each slot in turn has the lowest server of its orbit, under the symmetries that fix all before
     it (stabiliser chain).
     """
-    graph = slot_graph(torus, shape)
-    below: tuple[list[int], ...] = tuple([] for _ in range(graph.slots))
-    if graph.slots > _SLOTS:
+    return _below(graph.slots, tuple(graph.edges.items()))
+
+
+@lru_cache(maxsize=64)
+def _below(slots: int, edges: tuple[tuple[Link, int], ...]) -> tuple[Sequence[int], ...]:
+    below: tuple[list[int], ...] = tuple([] for _ in range(slots))
+    if slots > _SLOTS:
         return below
-    group = list(automorphisms(graph.slots, graph.edges))
-    for slot in in_connection(graph.slots, graph.edges):
+    fibres = dict(edges)
+    group = list(automorphisms(slots, fibres))
+    for slot in in_connection(slots, fibres):
         for image in {each[slot] for each in group} - {slot}:
             below[image].append(slot)
         group = [each for each in group if each[slot] == slot]
