@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.control import protocol
 from testbed.control.policy import Policy, Situation
+from testbed.control.slices import Rack, passed
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.plugins import RECOVERS, JobPart
 
@@ -90,7 +91,8 @@ class View:
 
     `spares` are the hosts that could replace another, `ports` the fabric ports of every host,
     `fences` the means of fencing that the lab permits for each host, `circuits` the lit circuits
-    that this controller owns. `now` is in seconds, as all times that a controller gets or returns.
+    that this controller owns, `rack` is there where circuits pass several switches. `now` is in
+    seconds, as all times that a controller gets or returns.
     """
 
     now: float
@@ -99,6 +101,7 @@ class View:
     ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fences: Mapping[str, Collection[protocol.Means]] = field(default_factory=dict)
     circuits: Matching = frozenset()
+    rack: Rack | None = None
 
 
 # --- observations ----------------------------------------------------------------------------
@@ -236,17 +239,16 @@ def seen_by(controller: Controller, view: View) -> View:
     """Return the view of one controller of several jobs, without what is another job's.
 
     Left out are spares of jobs that it does not act on, and circuits of jobs whose it does not
-    move.
+    move: their fibres are taken.
     """
     jobs = {scope.job for scope in controller.scopes}
     others = {host for name, job in view.jobs.items() if name not in jobs for host in job.spares}
     moved = {scope.job for scope in controller.scopes if scope.of == "circuits"}
     hosts = {host for job in moved & view.jobs.keys() for host in view.jobs[job].hosts}
-    return replace(
-        view,
-        spares=tuple(host for host in view.spares if host not in others),
-        circuits=frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts)),
-    )
+    own = frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts))
+    rack = view.rack and replace(view.rack, taken=passed(view.circuits - own))
+    spares = tuple(host for host in view.spares if host not in others)
+    return replace(view, spares=spares, circuits=own, rack=rack)
 
 
 class PolicyController:
@@ -260,7 +262,8 @@ class PolicyController:
     def begin(self, view: View) -> Any:
         """Return the policy's state for a job that runs without failures."""
         job = view.jobs[self._job]
-        about = job.generation, view.fences, job.replicas
+        led = view.circuits if view.rack else frozenset()
+        about = job.generation, view.fences, job.replicas, view.rack, led
         return self._policy.begin(Situation(job.hosts, view.spares, view.ports, *about))
 
     def step(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from testbed.control.failure_detection import Commands, Evidence
 from testbed.control.policy import Situation
 from testbed.control.protocol import CommandFailed, Leave, Means
+from testbed.control.slices import joined_anew, spares_in_order
 from testbed.fabric.circuits import Circuit, Matching
 from testbed.fabric.topology import ring
 
@@ -76,7 +77,7 @@ class Repair:
     def unchanged(self, now: Situation) -> frozenset[Circuit]:
         """Return the circuits between survivors, which the repair does not touch."""
         new = self.newcomers(now)
-        wanted = ring(now.hosts, now.ports) - self.dark
+        wanted = now.ring - self.dark
         return frozenset(circuit for circuit in wanted if not new.keys() & {*circuit.hosts})
 
 
@@ -115,11 +116,26 @@ def next_repair(repair: Repair | None) -> Repair:
     return Repair(without_state=repair.restored - repair.finished)
 
 
-def spliced(now: Situation, rank: int) -> Situation:
-    """Return a situation in which the first spare has taken a rank's place."""
-    spare, *others = now.spares
+def spliced(now: Situation, rank: int) -> Situation | None:
+    """Return a situation in which a spare has taken a rank's place; None where none can.
+
+    It is the first spare, or on a rack the nearest that has free fibres to the rank's neighbours.
+    """
+    if now.rack is None:
+        return _with_spare(now, rank, now.spares[0]) if now.spares else None
+    beside = [now.hosts[(rank + to) % len(now.hosts)] for to in (-1, 1)]
+    for spare in spares_in_order(now.rack, beside, now.spares):
+        then = _with_spare(now, rank, spare)
+        led = joined_anew(now.rack, ring(then.hosts, now.ports), now.led, spare)
+        if led is not None:
+            return replace(then, led=led)
+    return None
+
+
+def _with_spare(now: Situation, rank: int, spare: str) -> Situation:
     hosts = (*now.hosts[:rank], spare, *now.hosts[rank + 1 :])
-    return replace(now, hosts=hosts, spares=tuple(others))
+    spares = tuple(other for other in now.spares if other != spare)
+    return replace(now, hosts=hosts, spares=spares)
 
 
 def leave(state: State) -> tuple[State, Commands]:

@@ -32,7 +32,6 @@ from testbed.control.repair import (
     without_spare,
 )
 from testbed.fabric.circuits import Circuit
-from testbed.fabric.topology import ring
 
 
 class Splice:
@@ -122,17 +121,17 @@ class Splice:
             permitted = fences(one.failure, now.fences[one.host])
             repair = repair.with_replacement(rank, Replacement(one.host, permitted[1:]))
             state = replace(state, victims=tuple(dict.fromkeys((*state.victims, one.host))))
-            why = ""
+            why, then = "", None
             if len(repair.restored) == len(now.hosts):
                 why = "and no other rank holds its state"
-            elif not now.spares:
-                why = "and no spare host is left"
+            elif (then := spliced(now, rank)) is None:
+                why = _no_spare(now)
             elif not permitted:
                 why = f"and the lab permits no fence of {one.host}"
-            if why:
+            if why or then is None:
                 state, more = self._give_up(state, f"{state.together}{one.because}, {why}")
                 return state, commands + more
-            now = spliced(now, rank)
+            now = then
             decided = protocol.Decide(one.because, one.host, now.hosts[rank])
             commands += (decided, protocol.Fence(rank, one.host, permitted[0]))
         repair = replace(repair, links_good=False, failure=None)
@@ -241,7 +240,7 @@ class Splice:
     ) -> tuple[State, Commands]:
         """Command the circuits of the next generation; all that are new to it are verified."""
         now, number = state.now, state.commanded + 1
-        wanted = ring(now.hosts, now.ports)
+        wanted = now.ring
         command = protocol.SetCircuits(wanted, wanted - repair.unchanged(now), newcomer, number)
         repair = replace(repair, links_good=False, failure=None)
         return replace(state, repair=repair, commanded=number), (command,)
@@ -277,11 +276,11 @@ class Splice:
     def _next_spare(
         self, state: State, repair: Repair, rank: int, reason: str
     ) -> tuple[State, Commands]:
-        if not state.now.spares:
-            return self._give_up(state, f"{state.together}{reason}, and no spare host is left")
+        if (now := spliced(state.now, rank)) is None:
+            return self._give_up(state, f"{state.together}{reason}, {_no_spare(state.now)}")
         one = replace(repair.replaced[rank], spare_ready=False)
         repair = replace(repair.with_replacement(rank, one), links_good=False, failure=None)
-        state = replace(state, now=spliced(state.now, rank), repair=repair)
+        state = replace(state, now=now, repair=repair)
         because = f"the spare failed: {reason}"
         decided = protocol.Decide(because, f"rank {rank}", state.now.hosts[rank])
         if not one.fenced:  # nothing is moved before that; then it is the new spare's turn
@@ -326,5 +325,11 @@ class Splice:
         return replace(state, repair=None if is_over else replace(repair, finished=finished)), ()
 
     def _no_evidence(self, situation: Situation) -> Evidence:
-        circuits = ring(situation.hosts, situation.ports)
-        return Evidence(tuple(dict.fromkeys(situation.hosts)), circuits, self._probe_limit)
+        hosts = tuple(dict.fromkeys(situation.hosts))
+        return Evidence(hosts, situation.ring, self._probe_limit)
+
+
+def _no_spare(now: Situation) -> str:
+    if not now.spares:
+        return "and no spare host is left"
+    return "and no spare host has free fibres to its neighbours"

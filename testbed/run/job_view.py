@@ -9,6 +9,7 @@ from testbed.clock import now
 from testbed.control.controller import JobView, View
 from testbed.run.places import ports_of_ranks
 from testbed.run.planning.controllers import groups_of
+from testbed.run.planning.slices import rack_of
 from testbed.run.running_job import RunningJob
 
 
@@ -39,4 +40,5 @@ def view_of(jobs: Collection[RunningJob], bench: Bench) -> View:
         ports,
         fences,
         bench.fabric.circuits,
+        rack_of(lab),
     )

@@ -27,6 +27,7 @@ from testbed.run.places import ports_of_ranks
 from testbed.run.planning.arm_plans import PlannedController
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placements
+from testbed.run.planning.slices import rack_of
 from testbed.schema import ControllerSpec, Experiment, Lab
 from testbed.schema.controllers import Controller as ControllerEntry
 from testbed.schema.plugin_entries import validated_entry
@@ -129,6 +130,7 @@ def check_controllers(
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
+        _check_fibres(experiment, lab, spec)
     _check_faults(experiment)
     return tuple(planned)
 
@@ -143,7 +145,7 @@ def planned_view(lab: Lab, placements: Placements) -> View:
         jobs[name] = JobView(one.hosts, ports_of_ranks(one.job, one.hosts, ports), 1, -1, *about)
     fences = {host: lab.fences(host) for host in lab.hosts}
     spares = tuple(spare for one in placements.values() for spare in one.spares)
-    return View(0.0, jobs, spares, ports, fences, placements.circuits)
+    return View(0.0, jobs, spares, ports, fences, placements.circuits, rack_of(lab))
 
 
 def collective_of(
@@ -181,6 +183,17 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
             hint="write `checkpoint: {every: 20, directory: /shared}`, of a file system that all "
             "hosts share",
         )
+
+
+def _check_fibres(experiment: Experiment, lab: Lab, spec: ControllerSpec) -> None:
+    """Refuse a policy that knows of no circuits through several switches where there are some."""
+    if lab.rack is None or not spec.is_policy or kind("policies", spec.kind).recovery.leads:
+        return
+    raise FileError(
+        experiment.source.where(*spec.steps, "kind"),
+        f"{spec.kind} joins hosts over one switch, and circuits of lab {lab.lab} pass several",
+        hint="use splice, which finds free fibres between them",
+    )
 
 
 def _check_faults(experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ from testbed.errors import FileError
 from testbed.fabric.circuits import Matching
 from testbed.fabric.fibre_plant import (
     RankPorts,
+    circuits_of_links,
     map_links,
     own_ports,
     ports_alike,
@@ -19,7 +20,8 @@ from testbed.fabric.links import Links, ring_ports
 from testbed.fabric.topologies import Topology, name_of
 from testbed.fabric.topology import ring
 from testbed.jobs.contracts import CircuitRequestingJob, Job
-from testbed.schema import Experiment, Lab
+from testbed.run.planning.slices import circuits_of_slice, hosts_of_slice, rack_of, spares_of_slice
+from testbed.schema import ControllerSpec, Experiment, Lab
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,52 @@ class JobCircuits:
     """By host of a rank or a spare."""
 
 
+def hosts_in_rack(
+    experiment: Experiment,
+    lab: Lab,
+    name: str,
+    job: Job,
+    free: Sequence[str],
+    others: Matching,
+) -> tuple[str, ...]:
+    """Return free hosts of a rack for the ranks of a job, and then for its spares.
+
+    Raise FileError where no fibres are left between any, beside circuits of other jobs.
+    """
+    rack, topology = rack_of(lab), job.topology
+    assert rack is not None
+    if topology is None:
+        return tuple(free)  # it is refused with its reason
+    try:
+        matchings, _ = _links(lab, free, job, topology)
+        hosts = hosts_of_slice(rack, job.ranks, matchings[0], free, others)
+        if not job.spares:
+            return hosts
+        ports = rank_ports(hosts, ports_alike(hosts, lab.ports()))
+        circuits = _made(lab, hosts, job, matchings, ports, others, may_move=True)
+        left = [host for host in free if host not in hosts]
+        about = rack, hosts, lab.ports(), circuits, left, job.spares, others
+        return (*hosts, *spares_of_slice(*about))
+    except ValueError as error:
+        raise _cannot_be_made(experiment, lab, name, topology, error) from None
+
+
+def _cannot_be_made(
+    experiment: Experiment, lab: Lab, name: str, topology: Topology, error: ValueError
+) -> FileError:
+    message = f"the fibres of lab {lab.lab} cannot make this {name_of(topology)}: {error}"
+    return FileError(experiment.source.where("jobs", name, "topology"), message)
+
+
 def plan_circuits(
-    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...], job: Job
+    experiment: Experiment,
+    lab: Lab,
+    name: str,
+    hosts: tuple[str, ...],
+    job: Job,
+    others: Matching = frozenset(),
 ) -> JobCircuits:
-    """Return the circuits of a job on hosts, those of its ranks first.
+    """Return the circuits of a job on hosts, those of its ranks first, beside those of others.
 
     Raise FileError where the fibres of the lab cannot make them, where a spare could not take the
     place of every rank, and where its ranks or its policy cannot use such a topology.
@@ -65,11 +109,10 @@ def plan_circuits(
             for spec in experiment.reacting()
             if spec.job == name and "membership" in spec.acts_on
         ]
-        circuits = _mapped(lab, hosts, job, matchings, ports, may_move=bool(recovering))
+        circuits = _made(lab, hosts, job, matchings, ports, others, may_move=bool(recovering))
         first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
     except ValueError as error:
-        message = f"the fibres of lab {lab.lab} cannot make this {called}: {error}"
-        raise FileError(where("jobs", name, "topology"), message) from None
+        raise _cannot_be_made(experiment, lab, name, topology, error) from None
     if len(matchings) > 1:
         raise FileError(
             where("jobs", name, "topology"),
@@ -77,15 +120,21 @@ def plan_circuits(
             "this experiment re-points them",
             hint="hosts with more fabric ports need fewer matchings; `rotate` goes through several",
         )
-    if circuits != first:
-        raise FileError(
-            where(*recovering[0].steps, "kind"),
-            f"{recovering[0].kind} re-points a ring with one fibre to each neighbour, and the "
-            f"{called} of job {name} has other circuits",
-            hint="write `topology: ring`, or remove `topology`",
-        )
+    if {circuit.ends for circuit in circuits} != {circuit.ends for circuit in first}:
+        raise _is_no_ring(experiment, name, called, recovering[0])
     asked = _asked(experiment, lab, name, hosts[: job.ranks], job)
     return JobCircuits(circuits, asked, _ring_ports(experiment, name, hosts, job, matchings, ports))
+
+
+def _is_no_ring(
+    experiment: Experiment, name: str, called: str, policy: ControllerSpec
+) -> FileError:
+    return FileError(
+        experiment.source.where(*policy.steps, "kind"),
+        f"{policy.kind} re-points a ring with one fibre to each neighbour, and the "
+        f"{called} of job {name} has other circuits",
+        hint="write `topology: ring`, or remove `topology`",
+    )
 
 
 def check_rails(experiment: Experiment, lab: Lab, name: str, hosts: Sequence[str]) -> None:
@@ -122,6 +171,23 @@ def _links(
         alike = all(len(ports[host]) == count for host in hosts)
         raise ValueError(str(error) if alike else f"{error}; {fewest} has {count}") from None
     return matchings, rank_ports(hosts, ports_alike(hosts, ports))
+
+
+def _made(
+    lab: Lab,
+    hosts: Sequence[str],
+    job: Job,
+    matchings: Sequence[Links],
+    ports: RankPorts,
+    others: Matching,
+    *,
+    may_move: bool,
+) -> Matching:
+    """Return the circuits of the first matching; on a rack, with the fibres that they pass."""
+    if (rack := rack_of(lab)) is None:
+        return _mapped(lab, hosts, job, matchings, ports, may_move=may_move)
+    direct, ranks = circuits_of_links(matchings[0], ports[: job.ranks]), hosts[: job.ranks]
+    return circuits_of_slice(rack, ranks, matchings[0], direct, others)
 
 
 def _mapped(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.fabric.owners import merged
-from testbed.fabric.topologies import RING, name_of
 from testbed.jobs.contracts import (
     CircuitRequestingJob,
     FabricDependentJob,
@@ -24,13 +23,16 @@ from testbed.run.planning.job_circuits import (
     RingPorts,
     check_rails,
     check_two_rings,
+    hosts_in_rack,
     plan_circuits,
-    refuse_other_circuits,
+)
+from testbed.run.planning.packet_jobs import (
+    check_packet_job,
+    check_packet_ports,
+    check_spares_in_use,
 )
 from testbed.run.planning.shared_hosts import Users, check_shared, check_use
 from testbed.schema import Experiment, FabricKind, Lab, avoided
-
-_OR_ELSE = ", or use a lab with a circuit switch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def place(experiment: Experiment, lab: Lab) -> Placements:
     slots = Slots()
     placed: dict[str, Placement] = {}
     for name in sorted(experiment.jobs, key=lambda name: experiment.jobs[name].hosts is None):
-        placed[name] = _placed(experiment, lab, name, users, slots)
+        placed[name] = _placed(experiment, lab, name, users, slots, placed)
         check_use(experiment, name, placed[name].used, users)
         users |= {host: (*users.get(host, ()), name) for host in placed[name].used}
     if len(users) > experiment.needs.hosts:
@@ -117,7 +119,14 @@ def place(experiment: Experiment, lab: Lab) -> Placements:
     return Placements({name: placed[name] for name in experiment.jobs})
 
 
-def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Slots) -> Placement:
+def _placed(
+    experiment: Experiment,
+    lab: Lab,
+    name: str,
+    users: Users,
+    slots: Slots,
+    beside: Mapping[str, Placement],
+) -> Placement:
     """Return the placement of one job beside others, which have the hosts in `users`."""
     spec = experiment.jobs[name]
     # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
@@ -127,12 +136,12 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
     _check_ranks_per_host(experiment, name, job)
     count = job.ranks // each
     hosts = _choose_hosts(experiment, lab, name, count + job.spares, users)
-    ranks = slots.take(host for host in hosts[:count] for _ in range(each))
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
-        _check_packet_ports(experiment, lab, name, hosts)
-        _check_spares_in_use(experiment, name, hosts)
-        _check_packet_job(experiment, name, job)
+        ranks = slots.take(host for host in hosts[:count] for _ in range(each))
+        check_packet_ports(experiment, lab, name, hosts)
+        check_spares_in_use(experiment, name, hosts)
+        check_packet_job(experiment, name, job)
         check_two_rings(experiment, name, {})
         spares = slots.take(hosts[count:])
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
@@ -145,16 +154,39 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
+    others = merged({other: one.circuits for other, one in beside.items()})
+    return _on_circuits(experiment, lab, name, job, hosts, slots, users, others)
+
+
+def _on_circuits(
+    experiment: Experiment,
+    lab: Lab,
+    name: str,
+    job: Job,
+    hosts: tuple[str, ...],
+    slots: Slots,
+    users: Users,
+    others: Matching,
+) -> Placement:
+    """Return the placement of a job whose hosts are joined by circuits, beside those of others.
+
+    On a rack they are hosts with free fibres between them, unless the job names its own.
+    """
+    spec, each = experiment.jobs[name], experiment.jobs[name].ranks_per_host
+    of_hosts = copy(job)
+    of_hosts.ranks = count = job.ranks // each  # circuits join hosts, whose ranks follow each other
+    if lab.rack is not None and spec.hosts is None:
+        free = [host for host in lab.hosts if host not in avoided(lab) and host not in users]
+        hosts = hosts_in_rack(experiment, lab, name, of_hosts, free, others)
+    ranks = slots.take(host for host in hosts[:count] for _ in range(each))
     all_ranks = each if isinstance(job, ReplicatedJob) else 1  # a host is replaced with all of them
     spares = slots.take(host for host in hosts[count:] for _ in range(all_ranks))
     if isinstance(job, RailsJob):
         check_rails(experiment, lab, name, hosts)
         return Placement(name, job, spec.kind, ranks, spares, frozenset())
-    of_hosts = copy(job)
-    of_hosts.ranks = count  # circuits join hosts, whose ranks follow each other in the ring
     if each > 1:
         _check_shared_circuits(experiment, name, job)
-    found = plan_circuits(experiment, lab, name, hosts, of_hosts)
+    found = plan_circuits(experiment, lab, name, hosts, of_hosts, others)
     check_two_rings(experiment, name, found.ring_ports)
     return Placement(
         *(name, job, spec.kind, ranks, spares),
@@ -162,67 +194,6 @@ def _placed(experiment: Experiment, lab: Lab, name: str, users: Users, slots: Sl
         asked=found.asked,
         ring_ports=found.ring_ports,
     )
-
-
-def _check_packet_ports(
-    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...]
-) -> None:
-    """Refuse hosts that are not all on one packet switch, and what only light can do."""
-    where = experiment.source.where("jobs", name)
-    plugged = lab.plugged()
-    used = frozenset(hosts)
-    switches = {end.switch for port, end in plugged.items() if port.host in used}
-    for host in hosts:
-        if not lab.hosts[host].ports_on("packet"):
-            raise FileError(
-                where,
-                f"{host} of lab {lab.lab} is on no packet switch",
-                hint="give one of its ports `packet` in the lab file, or name other hosts",
-            )
-    if len(switches) > 1:
-        several = ", ".join(sorted(switches))
-        raise FileError(
-            where,
-            f"the hosts of job {name} are on several packet switches: {several}",
-            hint="choose hosts on one packet switch",
-        )
-    refuse_other_circuits(experiment, name, "a packet switch has none", or_else=_OR_ELSE)
-
-
-def _check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
-    """Refuse what a job asks of circuits where there are none, and what nothing can recover."""
-    where = experiment.source.where
-    if isinstance(job, CircuitRequestingJob):
-        message = f"the ranks of job {name} ask for circuits, and a packet switch has none"
-        raise FileError(where("jobs", name, "kind"), message, hint="use a lab with circuits")
-    for spec in experiment.reacting():
-        if "membership" in spec.acts_on and job.topology is None:
-            message = f"{spec.kind} restores ranks from their neighbours in a ring, and job {name} "
-            message += "runs schedules between all ranks"
-            raise FileError(where(*spec.steps, "kind"), message, hint=f"remove {spec.kind}")
-    if getattr(experiment.jobs[name].options, "circuits", "auto") != "auto":
-        message = "a packet switch has no circuits to re-point or to forward over"
-        hint = f"remove `circuits`{_OR_ELSE}"
-        raise FileError(where("jobs", name, "circuits"), message, hint=hint)
-    if isinstance(job, CircuitRequestingJob):
-        message = f"the ranks of job {name} follow circuits, and a packet switch has none"
-        hint = "write `fabric: circuit`, and use a lab with a circuit switch"
-        raise FileError(where("jobs", name, "kind"), message, hint=hint)
-    if job.topology is not None and job.topology != RING:
-        message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
-        hint = f"remove `topology`{_OR_ELSE}"
-        raise FileError(where("jobs", name, "topology"), message, hint=hint)
-
-
-def _check_spares_in_use(experiment: Experiment, name: str, hosts: tuple[str, ...]) -> None:
-    """Refuse a spare on a host in use to a policy that does not tell ranks on one host apart."""
-    for spec in experiment.reacting():
-        if "membership" not in spec.acts_on or spec.job != name or len({*hosts}) == len(hosts):
-            continue
-        if not kind("controllers", spec.kind).recovery.shares_hosts:
-            message = f"{spec.kind} takes hosts with one rank each, and a spare is on a host in use"
-            where = experiment.source.where("jobs", name, "hosts")
-            raise FileError(where, message, hint="list another host, or use splice")
 
 
 def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:

@@ -4,16 +4,19 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
 from testbed.bench.characterisation import options_of, with_time_to_settle
+from testbed.bench.conformance_probe import spare_ports
 from testbed.bench.endpoints import parse_endpoint_pairs, parse_endpoints
 from testbed.bench.lease_resources import needs
 from testbed.bench.manual_switch import open_manual_switch
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
+from testbed.fabric.device import Capabilities
 from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
@@ -234,6 +237,13 @@ def test_a_protected_port_is_not_moved_manually(hand):
 def test_an_impossible_circuit_is_refused_before_the_switch_is_queried(hand, ends, words):
     with pytest.raises(UsageError, match=words):
         parse_endpoints(hand.lab, "ocs", list(ends))
+
+
+def test_ports_of_fibres_to_other_switches_are_not_spare():
+    lab = load_lab(Path(__file__).parents[3] / "configs" / "slices.yaml")
+    can = Capabilities(frozenset(range(1, 7)), frozenset(range(7, 13)), 0.1, 1.0)
+    with pytest.raises(UsageError, match="no two unused ingress ports and two unused egress"):
+        spare_ports(lab, "mesh0", can)
 
 
 def test_a_conformance_probe_takes_dark_spare_ports(hand):

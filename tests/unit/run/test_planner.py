@@ -60,6 +60,7 @@ NOT_ON_A_RACK = {
     "pipswitch-16": "mesh-16",
     "lumion-migrate": "mesh-rack",
     "morphlux-replace": "mesh-rack",
+    "morphlux-slices": "slices",
     "groups": "packet-quad",
     "hybrid": "packet-quad",
     "opus": "rails",

@@ -1,0 +1,100 @@
+"""Slices: jobs on a rack, whose circuits pass the switches of several servers. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from testbed.control.slices import Rack, joined_anew, led_by_ranks, passed
+from testbed.fabric.circuits import FibrePair, Matching
+from testbed.fabric.links import Link
+from testbed.fabric.topology import Ports, ring
+from testbed.rack.slices import Occupancy, Refusal
+from testbed.rack.slices_of_ranks import place_ranks, route_ranks, slots_of_ranks
+from testbed.rack.torus import SlotGraph
+from testbed.schema import Lab, usable_fibres
+
+
+def rack_of(lab: Lab) -> Rack | None:
+    """Return the servers of a lab that is a rack, and the fibres between them; else None."""
+    if lab.rack is None:
+        return None
+    number = {host: number for number, host in enumerate(lab.hosts)}
+    at = {fibres.tx.switch: number[port.host] for port, fibres in lab.wiring().items()}
+    torus = lab.rack.torus()
+
+    def link(pair: FibrePair) -> tuple[int, int]:
+        near, far = at[pair.near.tx.switch], at[pair.far.tx.switch]
+        return min(near, far), max(near, far)
+
+    pairs: list[list[FibrePair]] = [[] for _ in torus.links]
+    for pair in usable_fibres(lab):
+        upwards = at[pair.near.tx.switch] < at[pair.far.tx.switch]
+        pairs[torus.link_numbers[link(pair)]].append(pair if upwards else pair.reversed)
+    there = Counter(map(link, lab.fibre_pairs().values()))
+    fibres = min((there[each] // times for each, times in torus.links.items()), default=1)
+    return Rack(lab.rack.torus(fibres), tuple(lab.hosts), tuple(map(tuple, pairs)))
+
+
+def hosts_of_slice(
+    rack: Rack, ranks: int, links: Iterable[Link], free: Collection[str], beside: Matching
+) -> tuple[str, ...]:
+    """Return a host for each rank, with free fibres for its circuits beside those of other jobs.
+
+    Raise ValueError where there are none.
+    """
+    state = Occupancy(frozenset(map(rack.server, free)), rack.room(passed(beside)))
+    found = place_ranks(rack.torus, _graph(ranks, links), state)
+    if isinstance(found, Refusal):
+        raise ValueError(_words(found))
+    return tuple(rack.hosts[server] for server in found.servers)
+
+
+def circuits_of_slice(
+    rack: Rack, hosts: Sequence[str], links: Iterable[Link], circuits: Matching, beside: Matching
+) -> Matching:
+    """Return the circuits of ranks on hosts with the fibres that they pass.
+
+    Raise ValueError where too few are free beside circuits of other jobs.
+    """
+    graph = _graph(len(hosts), links)
+    servers = [rack.server(host) for host in hosts]
+    found = route_ranks(rack.torus, graph, servers, rack.room(passed(beside)))
+    if isinstance(found, Refusal):
+        raise ValueError(_words(found))
+    paths = dict(zip(graph.edges, found.paths, strict=True))
+    return led_by_ranks(rack, circuits, hosts, paths, beside)
+
+
+def spares_of_slice(
+    rack: Rack,
+    hosts: Sequence[str],
+    ports: Ports,
+    circuits: Matching,
+    free: Sequence[str],
+    count: int,
+    beside: Matching,
+) -> tuple[str, ...]:
+    """Return `count` free hosts that fibres join to the neighbours of most ranks; the last first.
+
+    So rows of servers at the beginning of the rack stay free for other slices.
+    """
+    beside_it = replace(rack, taken=passed(beside))
+
+    def replaces(spare: str) -> int:
+        places = range(len(hosts))
+        rings = (ring((*hosts[:n], spare, *hosts[n + 1 :]), ports) for n in places)
+        return sum(joined_anew(beside_it, one, circuits, spare) is not None for one in rings)
+
+    best = [*reversed(free)]
+    best.sort(key=replaces, reverse=True)
+    return tuple(best[:count])
+
+
+def _graph(ranks: int, links: Iterable[Link]) -> SlotGraph:
+    return slots_of_ranks(ranks, Counter((a, b) for (a, _), (b, _) in links))
+
+
+def _words(refusal: Refusal) -> str:
+    return refusal.reason if refusal.proved else f"{refusal.reason}, as far as was searched"

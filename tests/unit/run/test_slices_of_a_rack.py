@@ -1,0 +1,119 @@
+"""Jobs on a rack whose servers have a switch each: which hosts, and over which fibres."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from testbed.bench.lease_resources import needs
+from testbed.errors import FileError
+from testbed.fabric.circuits import cross_connects, matching
+from testbed.run.planning.placement import place
+from testbed.run.planning.planner import make_plan
+from testbed.schema import load_experiment, load_lab
+
+SLICES = Path(__file__).parents[3] / "configs" / "slices.yaml"
+FAULT = """\
+faults: [{kind: power-cut, job: j0, target: random, at: {step: 5}}]
+policy: {kind: splice}
+"""
+QUARANTINE = "quarantine: [{{what: {}, until: 2099-12-31, reason: it is worn out}}]\n"
+
+
+@pytest.fixture
+def placed(tmp_path, monkeypatch):
+    """Return what places jobs, each a line of keys, on the rack, of which parts are set aside."""
+    monkeypatch.chdir(tmp_path)
+
+    def placed(*jobs, quarantine="", more="", planned=False, hosts=6):
+        text = SLICES.read_text() + (QUARANTINE.format(quarantine) if quarantine else "")
+        Path("lab.yaml").write_text(text)
+        rows = [f"  j{n}: {{kind: train, rings: 2, {keys}}}" for n, keys in enumerate(jobs)]
+        head = "experiment: small\nquestion: Which hosts?\nneeds: {hosts: %s, fabric: circuit}\n"
+        Path("e.yaml").write_text("\n".join([head % hosts + "jobs:", *rows, more]))
+        experiment, lab = load_experiment("e.yaml"), load_lab("lab.yaml")
+        if planned:
+            return make_plan(experiment, lab, seed=1)
+        found = place(experiment, lab)
+        if found.circuits:
+            assert cross_connects(matching(found.circuits), lab.wiring())
+        return found
+
+    return placed
+
+
+def passed(placement):
+    return {pair.name for circuit in placement.circuits for pair in circuit.via}
+
+
+def test_slices_are_rows_of_servers_side_by_side(placed):
+    found = placed("ranks: 2", "ranks: 2", "ranks: 2")
+    assert [one.hosts for one in found.values()] == [("h0", "h1"), ("h2", "h3"), ("h4", "h5")]
+    assert passed(found["j1"]) == {"f23a", "f23b"}
+
+
+def test_a_slice_whose_row_is_not_free_is_fragmented(placed):
+    found = placed("ranks: 2, hosts: [h1, h2]", "ranks: 2", quarantine="h4", hosts=4)
+    assert {*found["j1"].hosts} == {"h0", "h5"}
+    assert passed(found["j1"]) == {"f50a", "f50b"}
+
+
+def test_a_ring_of_three_servers_is_closed_past_the_one_between(placed):
+    found = placed("ranks: 3")["j0"]
+    assert found.hosts == ("h0", "h1", "h2")
+    assert sorted(len(circuit.via) for circuit in found.circuits) == [1, 1, 2]
+
+
+def test_a_slice_without_free_fibres_between_its_servers_is_refused(placed):
+    with pytest.raises(FileError, match=r"no free fibres between them for the circuits") as refused:
+        placed("ranks: 2, hosts: [h0, h2]", "ranks: 2, hosts: [h1, h3]")
+    assert "e.yaml:6:" in str(refused.value)
+
+
+def test_a_fibre_in_quarantine_is_neither_used_nor_leased(placed):
+    found = placed("ranks: 2", quarantine="mesh1.3")  # an end of f01a
+    assert found["j0"].hosts == ("h2", "h3")
+    lab = load_lab("lab.yaml")
+    leased = {str(one) for one in needs(lab, ["h2"])}
+    assert {"mesh0", "mesh5"} <= leased  # circuits of h2 may pass any mesh, which is leased whole
+    found = placed("ranks: 2, hosts: [h0, h1]", quarantine="mesh1.3")
+    assert sorted(len(circuit.via) for circuit in found["j0"].circuits) != [1, 1]
+
+
+@pytest.mark.parametrize("name", ["shrink", "restart"])
+def test_a_policy_that_joins_hosts_over_one_switch_is_refused(placed, name):
+    checkpoint = "checkpoint: {every: 5}" if name == "restart" else "batch: 2"
+    more = FAULT.replace("power-cut", "rank-kill").replace("splice", name)
+    with pytest.raises(
+        FileError, match=rf"{name} joins hosts over one switch, and circuits of lab"
+    ):
+        placed(f"ranks: 3, {checkpoint}", more=more, planned=True)
+
+
+def test_the_spare_is_one_that_fibres_join_to_the_slice(placed):
+    """h4 could reach no neighbour past j1, whose circuits have all fibres; h2 can."""
+    jobs = "ranks: 2, spares: 1, hosts: [h0, h1, h2]", "ranks: 2, hosts: [h3, h5]"
+    found = placed(jobs[0].replace(", hosts: [h0, h1, h2]", ""), jobs[1], more=FAULT)
+    assert found["j0"].spares == ("h2",)
+    plan = placed(*jobs, more=FAULT, planned=True)
+    for trial in plan.trials:
+        (recovery,) = trial.recoveries
+        assert recovery.decisions[0].replacement == "h2"
+        assert all(circuit.via for made in recovery.circuits for circuit in made)
+
+
+def test_the_plan_names_the_fibres_and_all_switches(placed):
+    plan = placed("ranks: 2, steps: 5, hosts: [h0, h2]", planned=True)
+    steps = plan.to_json()["steps"]
+    assert steps[0]["switches"] == [f"mesh{n}" for n in range(6)]
+    (circuits,) = (step for step in steps if step["do"] == "ProgramCircuits")
+    ways = [tuple(circuit["via"]) for circuit in circuits["circuits"]]
+    assert all(len(way) in (2, 4) for way in ways)
+    assert len(circuits["adds"]) == sum(2 * (len(way) + 1) for way in ways)
+
+
+def test_every_pair_of_servers_can_be_a_slice(placed):
+    for one, other in product(range(6), repeat=2):
+        if one != other:
+            found = placed(f"ranks: 2, hosts: [h{one}, h{other}]")["j0"]
+            assert len(found.circuits) == 2

@@ -1,0 +1,93 @@
+"""Fibres between switches in a lab file, and the rack whose servers they join."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.schema import load_lab
+
+SLICES = Path(__file__).parents[3] / "configs" / "slices.yaml"
+F01A = "  f01a: [{tx: mesh0.5, rx: mesh0.11}, {tx: mesh1.3, rx: mesh1.9}]\n"
+
+
+def problems(tmp_path, *changes):
+    text = SLICES.read_text()
+    for old, new in changes:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new)
+    (tmp_path / "lab.yaml").write_text(text)
+    with pytest.raises(FileError) as refused:
+        load_lab(tmp_path / "lab.yaml")
+    error = refused.value
+    return [str(one).split("lab.yaml:")[1] for one in (error, *getattr(error, "others", ()))]
+
+
+def test_fibres_lead_from_switch_to_switch():
+    pair = load_lab(SLICES).fibre_pairs()["f01a"]
+    assert list(map(str, pair.ends)) == ["mesh0.5", "mesh0.11", "mesh1.3", "mesh1.9"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (F01A, "", "1 fibre pairs join h0 and h1, and in a torus with equal links they would be 2"),
+        (
+            F01A,
+            F01A.replace("mesh1.3", "mesh2.3"),
+            "fibres.f01a.1: mesh2.3 and mesh1.9 are on two switches: this is one end",
+        ),
+        (
+            F01A,
+            F01A.replace("mesh1", "mesh0").replace("mesh0.3, rx: mesh0.9", "mesh0.6, rx: mesh0.12"),
+            "both ends are at mesh0, and fibres join two switches",
+        ),
+        (
+            "servers: [6, 1, 1]",
+            "servers: [5, 1, 1]",
+            "rack.servers: 5 servers, and the lab has 6 hosts",
+        ),
+        (
+            "servers: [6, 1, 1]",
+            "servers: [2, 3, 1]",
+            "joins no switches of two servers that are neighbours in the rack",
+        ),
+        (
+            "rx: mesh0.11}, {tx",
+            "rx: mesh0.7}, {tx",
+            "mesh0.7 is wired twice",
+        ),
+        (
+            "tx: mesh<n>.1, rx: mesh<n>.7",
+            "tx: mesh0.<n+1>, rx: mesh0.<n+7>",
+            "end on one switch, and those of h1 on mesh0 and mesh1",
+        ),
+        ("mesh0.11", "mesh0.13", "mesh0.13 is not among the listed ports of switch mesh0"),
+    ],
+)
+def test_what_is_no_torus_of_servers_is_refused(tmp_path, old, new, said):
+    assert any(said in one for one in problems(tmp_path, (old, new)))
+
+
+def test_a_rack_without_fibres_is_refused(tmp_path):
+    text = SLICES.read_text()
+    start, end = text.index("fibres:\n"), text.index("switches:\n")
+    said = problems(tmp_path, (text[start:end], ""))
+    assert any("no fibres join its servers; list them under `fibres`" in one for one in said)
+
+
+TWO = """\
+lab: two
+rack: {servers: [2, 1, 1]}
+hosts:
+  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/8, tx: one.1, rx: one.7}}}
+  h1: {ssh: h1, ports: {p0: {interface: e, address: 10.0.0.2/8, tx: one.2, rx: one.8}}}
+switches:
+  one: {driver: photonic-mesh, resource: "tcp://192.0.2.1:1", ports: [1-12], width: 6, height: 6}
+"""
+
+
+def test_two_servers_on_one_switch_are_refused(tmp_path):
+    (tmp_path / "lab.yaml").write_text(TWO)
+    with pytest.raises(FileError, match=r"2:17: rack\.servers: two servers of a rack are on one"):
+        load_lab(tmp_path / "lab.yaml")
