@@ -69,7 +69,8 @@ gloo: setup ## hold our collectives beside gloo's, and scripts on rails: install
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]'
 	$(BIN)/pytest tests/unit/onhost/test_distributed.py tests/unit/onhost/test_ranks_in_processes.py \
 	  tests/unit/onhost/test_torch_backend.py
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m '$(DAILY)' tests/e2e/test_unchanged_script.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -m '$(DAILY)' tests/e2e/test_unchanged_script.py \
+	  tests/e2e/test_gloo_over_circuits.py
 	$(BIN)/testbed run experiments/gloo.yaml --twin $(ARGS)
 
 check: setup ## format, lint, types, import contracts

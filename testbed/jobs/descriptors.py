@@ -155,6 +155,9 @@ class AllReduceOptions:
     rings: int = 1
     """With two, which go around in opposite directions, each sums half of a message of 64 KiB or
     more: circuits carry it both ways then."""
+    library: Literal["gloo"] | None = None
+    """What sums in place of our own ring, between two ranks: with two `rings` a part of a message
+    of 64 KiB or more over each of two circuits. The hosts' Python needs torch."""
     mesh: dict[str, int] | None = None
     """Sizes of the dimensions of a mesh, the last varying fastest along the ranks: the groups along
     each dimension run at once, and dimensions take turns."""
@@ -170,6 +173,11 @@ class AllReduceOptions:
         check_sizes(self.sizes)
         check_pace(self.pace)
         check_rings(self.rings, others=self.mesh is not None)
+        if self.library is not None and (self.ranks != 2 or self.mesh is not None):
+            raise ValueError(
+                f"{self.library} connects all ranks with each other, and circuits join two: with "
+                "it, ranks must be 2, without a mesh"
+            )
         if self.mesh is not None:
             check_mesh(self.mesh, self.ranks, self.spares)
         for name in self.collectives or ():
@@ -185,6 +193,11 @@ class AllReduceOptions:
         for size in map(size_name, self.sizes):
             for where in ("",) if self.mesh is None else along:
                 yield from (f"{what}_{size}{where}" for what in ("time", "algbw", "busbw"))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return the names of the libraries that its ranks need."""
+        return () if self.library is None else (self.library,)
 
     @property
     def long_sizes(self) -> tuple[int, ...]:

@@ -113,7 +113,8 @@ class AllReduce(Job):
             "pace": options.pace,
         }
         if options.mesh is None:
-            return {"kind": "allreduce", "options": told | {"rings": options.rings}}
+            told |= {"rings": options.rings, "library": options.library}
+            return {"kind": "allreduce", "options": told}
         return {"kind": "groups", "options": told | _groups_of(options.mesh, options.collectives)}
 
     def predict_sizes(self, links: Links) -> dict[str, float]:

@@ -13,6 +13,7 @@ from .checkpoints import Checkpoints
 from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of
 from .journal import HostJournal
 from .observer import ProcessObservers
+from .preferred_routes import PreferredRoutes
 from .processes import MARK, start_time
 from .rank_process import RankProcess
 
@@ -42,6 +43,7 @@ class Ranks:
         self._send = send
         journal.record("processes", mark=journal.mark)
         self._checkpoints = Checkpoints(journal)
+        self.routes = PreferredRoutes(journal)
         self._processes: dict[int, RankProcess] = {}
         self._last_check = time.monotonic()
         self._silence_limit = 0.0
@@ -197,12 +199,23 @@ class Ranks:
                 rank.last_heard = 0.0  # its start is over, and so is its grace
             if is_ready or rank.last_heard:  # before `configure` no silence counts
                 rank.last_heard = max(time.monotonic(), rank.last_heard)
-            if message["event"] != "alive":
+            if message["event"] == "prefer-routes":
+                self._prefer(rank, message)
+            elif message["event"] != "alive":
                 self._send({"event": "rank", "slot": rank.slot, "said": message})
             if message["event"] == "straggling" and rank.delay:
                 # Only now: the orchestrator has the rank's event before the answer.
                 (number, since), rank.delay = rank.delay, None
                 self._send({"re": number, "ok": {"mono": [since, message["mono"]]}})
+
+    def _prefer(self, rank: RankProcess, message: Message) -> None:
+        """Set the routes that a rank prefers, and tell it so, or why not."""
+        why = ""
+        try:
+            self.routes.prefer(rank.slot, message["routes"])
+        except OSError as error:
+            why = str(error)
+        rank.send({"do": "preferred", "generation": message["generation"], "why": why})
 
     def _read_errors(self, rank: RankProcess) -> None:
         for line in rank.error_lines():
@@ -224,6 +237,7 @@ class Ranks:
         if rank.delay:
             self._send({"re": rank.delay[0], "error": f"no rank runs in slot {rank.slot}"})
         gone = rank.end()
+        self.routes.end(rank.slot)
         self._end_quota(rank)
         if gone:
             self._end_stop(rank)

@@ -151,6 +151,7 @@ class Agent:
         changes = 0
         if request["manage"]:
             changes = self._set_up(ports, request["peers"], sudo=request["sudo"])
+            self._ranks.routes.sudo = request["sudo"]
         for name, spec in ports.items():
             identity = IdentityPort(request["host"], name, spec["interface"], request["token"])
             self._identities[name] = identity

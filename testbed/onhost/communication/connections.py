@@ -186,9 +186,13 @@ class PeerConnections:
             with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
                 self._sockets[peer].setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
 
-    def interface(self) -> str:
-        """Return the interface to which all connections are bound, or an empty string."""
-        names = {interface_of(connection) for connection in self._sockets.values()}
+    def interface(self, peer: Optional[Peer] = None) -> str:
+        """Return the interface to which the connection of a peer is bound, or an empty string.
+
+        For None it is that of all connections.
+        """
+        of = self._sockets.values() if peer is None else [self._sockets[peer]]
+        names = {interface_of(connection) for connection in of}
         return names.pop() if len(names) == 1 else ""
 
     def address_of(self, peer: Optional[Peer]) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Optional
 
-from ..errors import Left, ProtocolError
+from ..errors import Left, ProtocolError, Refused
 from ..frames import Decoder, Message, encode
 
 AGENT_GONE = 3
@@ -106,6 +106,8 @@ class Control:
         """What is given each such message, too, in the thread that reads the channel."""
         self.whole: dict[str, int] = {}
         """On rails, by group, the newest generation in which all of it are said to have joined."""
+        self.preferred: Message = {"generation": 0}
+        """The newest answer to `prefer_routes`: its generation, and `why` they are not set."""
         self.slot: Optional[TimeSlot] = None
         """The newest time slot whose circuits are said to be lit."""
         self._channel = channel
@@ -150,6 +152,17 @@ class Control:
         """Request other circuits and wait until they are lit. Raise Left."""
         self.emit("circuits", generation=generation, number=number, **which)
         self.wait_until(lambda: self.lit >= (generation, number), generation)
+
+    def prefer_routes(self, generation: int, routes: list[tuple[str, str]]) -> None:
+        """Have addresses reached over interfaces by sockets that are bound to none.
+
+        `routes` are pairs of both, in place of all before. Raise Left; Refused where the agent may
+        not set them.
+        """
+        self.emit("prefer-routes", generation=generation, routes=routes)
+        self.wait_until(lambda: self.preferred["generation"] >= generation, generation)
+        if why := self.preferred["why"]:
+            raise Refused(f"routes over the ports of its circuits cannot be set: {why}")
 
     def wait_until(
         self, is_over: Callable[[], bool], generation: int, instant: float | None = None
@@ -241,11 +254,13 @@ class Control:
                 self.on_stage(command)
         elif verb == "group-whole":
             self.whole[command["group"]] = command["generation"]
+        elif verb == "preferred":
+            self.preferred = command
         else:
             self.slot = _slot(command)
 
 
-_AWAITED = ("begin", "choose", "lit", "stage-lit", "group-whole", "slot")
+_AWAITED = ("begin", "choose", "lit", "stage-lit", "group-whole", "preferred", "slot")
 """Commands that the main thread may wait for."""
 
 

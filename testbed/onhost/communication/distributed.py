@@ -1,12 +1,13 @@
 """Run schedules on torch.distributed, by its point-to-point operations or its own AllReduce.
 
 Its backend is gloo, or nccl on hosts with GPUs, which was not tested. It uses the same ports as the
-group, and ends with the generation. This is the only module that imports torch; it is imported only
-for jobs that use it.
+group, or as the circuits of two ranks, and ends with the generation. This is the only module that
+imports torch; it is imported only for jobs that use it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import socket
@@ -25,10 +26,13 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Left, PeerLost
-from .communicator import chunk_bounds
-from .control import LeaveOrder
+from .communicator import Communicator, chunk_bounds
+from .connections import NEXT, PREVIOUS
+from .control import Control, LeaveOrder
 from .group import Group
 from .rank_schedule import Part, RankSchedule, ScheduleRecord
+from .ring import Ring
+from .two_rings import SHARED
 
 Vector = npt.NDArray[Any]
 
@@ -39,28 +43,19 @@ _STALE = 0.05
 """Seconds until an order to leave that was about an older generation is looked at once more."""
 
 
-class Distributed:
+class Library:
     """The ranks of one generation, connected by torch.distributed besides their own connections.
 
     Left and PeerLost may come from any call; after either the object must not be used any more.
     """
 
-    def __init__(self, group: Group, backend: str, leave: LeaveOrder) -> None:
+    def __init__(self, group: Communicator, leave: LeaveOrder, device: str = "cpu") -> None:
         """Connect to all other ranks of the group, each of which calls this too."""
-        self._group, self._leave = group, leave
-        self._device = torch.device("cuda", 0) if backend == "nccl" else torch.device("cpu")
-        if interface := group.connections.interface():
-            os.environ["GLOO_SOCKET_IFNAME"] = interface
-        others = _open_sockets()
+        self._group, self._leave, self._device = group, leave, torch.device(device)
+        self._is_broken = False
+        self._others = _open_sockets()
         with self._breaking():
-            dist.init_process_group(
-                backend,
-                store=self._store(),
-                rank=group.rank,
-                world_size=group.ranks,
-                timeout=_FOR_EVER,
-            )
-        self._sockets = _open_sockets() - others
+            self._open(self._store())
         self._ended, self._end = os.pipe()
         self._watch = threading.Thread(target=self._break_when_told, name="leave", daemon=True)
         self._watch.start()
@@ -77,7 +72,19 @@ class Distributed:
         self._watch.join()
         os.close(self._ended)
         os.close(self._end)
-        dist.destroy_process_group()
+        self._shut()
+
+    def all_reduce(self) -> ScheduleRecord:
+        """Replace the vector by its sum over the ranks, with the library's own AllReduce."""
+        raise NotImplementedError
+
+    def _open(self, store: dist.Store) -> None:
+        """Connect to the other ranks, which meet at a store."""
+        raise NotImplementedError
+
+    def _shut(self) -> None:
+        """Release what was opened."""
+        raise NotImplementedError
 
     def take(self, vector: Vector) -> None:
         """Set the contiguous vector to work on: in place, or on a copy on the GPU."""
@@ -88,12 +95,89 @@ class Distributed:
         if self._device.type != "cpu":
             vector[...] = self._tensor.cpu().numpy()
 
+    def _settle(self) -> None:
+        """Return when the device is done."""
+        if self._device.type != "cpu":
+            torch.cuda.synchronize(self._device)
+
+    def _store(self) -> dist.Store:
+        """Return where the ranks find each other: at the first one, on its port of the fabric."""
+        host, is_first = self._address_of_the_first(), self._group.rank == 0
+        number = np.zeros(1, np.int64)
+        if is_first:
+            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+            number[0] = store.port
+        self._hand_on(number)
+        return store if is_first else dist.TCPStore(host, int(number[0]), is_master=False)
+
+    def _address_of_the_first(self) -> str:
+        """Return the address of the first rank's port, as this rank reaches it."""
+        raise NotImplementedError
+
+    def _hand_on(self, number: Vector) -> None:
+        """Hand one number from the first rank to all others."""
+        raise NotImplementedError
+
+    def _break_when_told(self) -> None:
+        """Break what is under way when the generation must be left, until the end.
+
+        No library takes an order: `abort` of gloo does nothing. A connection that ends it notices.
+        """
+        poll = select.poll()
+        for descriptor in (self._leave.fileno(), self._ended):
+            poll.register(descriptor, select.POLLIN)
+        while self._ended not in dict(poll.poll()):
+            try:
+                self._group.raise_if_left()
+            except Left:
+                self._break()
+                return
+            time.sleep(_STALE)
+
+    def _break(self) -> None:
+        """Break all connections of the library."""
+        for descriptor in _open_sockets() - self._others:
+            with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
+                line.getpeername()  # a listener has none, and may not be shut
+                line.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """Tell what the library broke with in the words of a rank."""
+        try:
+            yield
+        except RuntimeError as error:
+            self._is_broken = True
+            self._group.raise_if_left()
+            raise PeerLost("other", str(error).splitlines()[0]) from error
+        self._group.raise_if_left()
+
+
+class Distributed(Library):
+    """The ranks of a group, each connected with all others; it runs schedules, too."""
+
+    def __init__(self, group: Group, backend: str, leave: LeaveOrder) -> None:
+        """Connect to all other ranks of the group, each of which calls this too."""
+        self._all, self._backend = group, backend
+        if interface := group.connections.interface():
+            os.environ["GLOO_SOCKET_IFNAME"] = interface
+        super().__init__(group, leave, "cuda:0" if backend == "nccl" else "cpu")
+
     def all_reduce(self) -> ScheduleRecord:
         """Replace the vector by its sum over the ranks, with the library's own AllReduce."""
         with self._breaking():
             dist.all_reduce(self._tensor)
             self._settle()
         return ScheduleRecord()
+
+    def _open(self, store: dist.Store) -> None:
+        rank, ranks = self._group.rank, self._group.ranks
+        dist.init_process_group(
+            self._backend, store=store, rank=rank, world_size=ranks, timeout=_FOR_EVER
+        )
+
+    def _shut(self) -> None:
+        dist.destroy_process_group()
 
     def run(self, schedule: RankSchedule) -> ScheduleRecord:
         """Run this rank's part of a schedule on the vector, one round after the other."""
@@ -119,51 +203,103 @@ class Distributed:
             self._settle()
         return record
 
-    def _settle(self) -> None:
-        """Return when the device is done."""
-        if self._device.type != "cpu":
-            torch.cuda.synchronize(self._device)
+    def _address_of_the_first(self) -> str:
+        return self._all.connections.address_of(None if self._all.rank == 0 else 0)
 
-    def _store(self) -> dist.Store:
-        """Return where the ranks find each other: at the first one, on its port of the fabric."""
-        group, number = self._group, np.zeros(1, np.int64)
-        host = group.connections.address_of(None if group.rank == 0 else 0)
-        if group.rank == 0:
-            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
-            number[0] = store.port
-            group.run(_from_the_first(group), number)
-            return store
-        group.run(_from_the_first(group), number)
-        return dist.TCPStore(host, int(number[0]), is_master=False)
+    def _hand_on(self, number: Vector) -> None:
+        self._all.run(_from_the_first(self._all), number)
 
-    def _break_when_told(self) -> None:
-        """Break what is under way when the generation must be left, until the end.
 
-        No library takes an order: `abort` of gloo does nothing. A connection that ends it notices.
+class PairOfRanks(Library):
+    """Two ranks that circuits join: gloo has a device for each, and long sums are split over all.
+
+    So a slice with both ports of its servers redirected to each other sums as over one line of
+    twice the rate (Morphlux, arXiv 2508.03674, section 6.1, which names both to NCCL).
+    """
+
+    def __init__(self, ring: Ring, control: Control, circuits: int) -> None:
+        """Connect to the other rank over so many circuits; each rank calls this.
+
+        gloo binds its sockets to no port, so the agent is asked for routes over them.
         """
-        poll = select.poll()
-        for descriptor in (self._leave.fileno(), self._ended):
-            poll.register(descriptor, select.POLLIN)
-        while self._ended not in dict(poll.poll()):
-            try:
-                self._group.raise_if_left()
-            except Left:
-                for descriptor in self._sockets:
-                    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
-                        line.getpeername()  # a listener has none, and may not be shut
-                        line.shutdown(socket.SHUT_RDWR)
-                return
-            time.sleep(_STALE)
+        self._ring = ring
+        # A port of the first leads to that of the other which comes from the one before it.
+        both = [NEXT, PREVIOUS] if ring.rank == 0 else [PREVIOUS, NEXT]
+        lines = ring.connections
+        over = [(lines.interface(peer), lines.address_of(peer)) for peer in both[:circuits]]
+        self._interfaces = [interface for interface, _ in over]
+        if all(self._interfaces):
+            control.prefer_routes(ring.generation, over)
+            ring.barrier()
+        super().__init__(ring, control.leave)
 
-    @contextmanager
-    def _breaking(self) -> Iterator[None]:
-        """Tell what the library broke with in the words of a rank."""
-        try:
-            yield
-        except RuntimeError as error:
-            self._group.raise_if_left()
-            raise PeerLost("other", str(error).splitlines()[0]) from error
-        self._group.raise_if_left()
+    def all_reduce(self) -> ScheduleRecord:
+        """Replace the vector by its sum over both ranks; long ones in a part for each circuit."""
+        count = len(self._groups) if self._tensor.nbytes >= SHARED else 1
+        parts = chunk_bounds(self._tensor.numel(), count)
+        with self._breaking():
+            works = [
+                group.allreduce([self._tensor[start:stop]])
+                for group, (start, stop) in zip(self._groups, parts)  # noqa: B905 - Python 3.9
+            ]
+            self._await(works)
+        return ScheduleRecord()
+
+    def _await(self, works: list[dist.Work]) -> None:
+        """Wait for operations, or until the generation must be left.
+
+        An operation of gloo whose connection breaks while it sends may not notice that.
+        """
+        self._is_broken = True
+        for work in works:
+            work.get_future().add_done_callback(lambda _: os.write(self._tell, b"!"))
+        poll, left = select.poll(), len(works)
+        poll.register(self._told, select.POLLIN)
+        poll.register(self._leave, select.POLLIN)
+        while left:
+            ready = dict(poll.poll())
+            if self._told in ready:
+                left -= len(os.read(self._told, left))
+            else:
+                self._leave.clear()
+                self._group.raise_if_left()
+        for work in works:
+            work.wait()
+        self._is_broken = False
+
+    def _open(self, store: dist.Store) -> None:
+        gloo, self._groups = dist.ProcessGroupGloo, []
+        self._told, self._tell = os.pipe()
+        for number, interface in enumerate(self._interfaces):
+            options = gloo._Options()
+            options._timeout, options._threads = _FOR_EVER, 1
+            named = {"interface": interface} if interface else {"hostname": "127.0.0.1"}
+            options._devices = [gloo.create_device(**named)]
+            meet = dist.PrefixStore(str(number), store)
+            self._groups.append(gloo(meet, self._group.rank, self._group.ranks, options))
+
+    def _shut(self) -> None:
+        """Release the groups; one with an operation that waits for ever would wait for that.
+
+        It is never released, nor is what the operation says its end to.
+        """
+        if self._is_broken:
+            self._break()
+            for group in self._groups:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+        else:
+            os.close(self._told)
+            os.close(self._tell)
+        self._groups = []
+
+    def _address_of_the_first(self) -> str:
+        return self._ring.connections.address_of(None if self._ring.rank == 0 else PREVIOUS)
+
+    def _hand_on(self, number: Vector) -> None:
+        if self._ring.rank == 0:
+            self._ring.send_state(number.view(np.uint8).data)
+        else:
+            self._ring.receive_state(number.view(np.uint8).data)
 
 
 @dataclass

@@ -10,10 +10,13 @@ from typing import Any, Optional
 import numpy as np
 
 from ..communication.control import Control
+from ..communication.rank_schedule import ScheduleRecord
 from ..communication.ring import Ring
-from ..errors import Corrupt
+from ..errors import Corrupt, Refused
 from .pace import Pace
 from .state import Numbers, State
+
+AllReduce = Callable[[Numbers], ScheduleRecord]
 
 PERIOD = 1021
 BLOCK = 64 * PERIOD
@@ -24,7 +27,7 @@ class Options:
     """The options: `sizes` in bytes, each run `iterations` times after a warm-up.
 
     `pace` is the seconds that each rank computes between two of these. With two `rings` each sums
-    half of a long vector.
+    half of a long vector. A `library` sums in their place, over as many circuits.
     """
 
     sizes: Sequence[int]
@@ -32,6 +35,7 @@ class Options:
     warmup: int = 5
     pace: Optional[float] = None
     rings: int = 1
+    library: Optional[str] = None
 
     def __post_init__(self) -> None:
         for size in self.sizes:
@@ -46,6 +50,8 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
+        if self._options.library is not None:
+            load(self._options.library)
         self.state = State(0)
         self.loss: float | None = None
 
@@ -54,6 +60,26 @@ class Job:
 
     def run(self, ring: Ring, control: Control) -> None:
         """Run from the next step on; a new ring and a new size warm up first."""
+        if self._options.library is None:
+            self._run(ring, control, lambda vector: ring.all_reduce(vector))
+            return
+        from ..communication.distributed import PairOfRanks  # brings torch, seconds of it
+
+        options = self._options
+        library = PairOfRanks(ring, control, options.rings)
+
+        def all_reduce(vector: Numbers) -> ScheduleRecord:
+            library.take(vector)
+            record = library.all_reduce()
+            library.give(vector)
+            return record
+
+        try:
+            self._run(ring, control, all_reduce)
+        finally:
+            library.close()
+
+    def _run(self, ring: Ring, control: Control, all_reduce: AllReduce) -> None:
         options = self._options
         pattern = Pattern(0)
         pace = Pace(options.pace, control, ring.generation)
@@ -67,9 +93,9 @@ class Job:
             if pattern.vector.nbytes != size:
                 pattern = Pattern(size // 4)
                 for warmup in range(options.warmup):
-                    _timed(ring, pattern, step + warmup)
+                    _timed(ring, all_reduce, pattern, step + warmup)
                 pace.restart()
-            facts = _timed(ring, pattern, step, control, pace)
+            facts = _timed(ring, all_reduce, pattern, step, control, pace)
             self.state.commit()
             control.emit(
                 "sample",
@@ -83,8 +109,19 @@ class Job:
             )
 
 
+def load(library: str) -> None:
+    """Import torch before a rank waits for this one; raise Refused where it is missing."""
+    try:
+        from ..communication import distributed  # noqa: F401
+    except ImportError as error:
+        raise Refused(
+            f"{library} comes with torch, which cannot be loaded here: {error}"
+        ) from error
+
+
 def _timed(
     ring: Ring,
+    all_reduce: AllReduce,
     pattern: Pattern,
     step: int,
     control: Control | None = None,
@@ -97,12 +134,13 @@ def _timed(
     if control is not None:
         control.delay_collective(ring.generation)
     begin = time.monotonic()
-    record = ring.all_reduce(pattern.vector)
+    record = all_reduce(pattern.vector)
     end = time.monotonic()
     if pace is not None:
         pace.restart()
     pattern.verify(range(ring.ranks), step, ring.raise_if_left)
-    return {"begin": begin, "end": end, "bytes": record.sent, "waits": record.waits, **paced}
+    sent = record.sent or None  # a library does not say
+    return {"begin": begin, "end": end, "bytes": sent, "waits": record.waits, **paced}
 
 
 class Pattern:

@@ -17,8 +17,7 @@ from ..communication.connections import BYTES, FRAMES
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.rank_schedule import RankSchedule, ScheduleRecord
-from ..errors import Refused
-from .allreduce import Pattern
+from .allreduce import Pattern, load
 from .pace import Pace
 from .state import Numbers, State
 
@@ -87,7 +86,7 @@ class Job:
         self._patterns: dict[int, Pattern] = {}
         """By the bytes of a size that was warmed up."""
         if self._options.library is not None:
-            _load(self._options.library)
+            load(self._options.library)
         self.state = State(0)
         self.loss: float | None = None
 
@@ -234,13 +233,3 @@ class Job:
             "counted": counted,
             **paced,
         }
-
-
-def _load(library: str) -> None:
-    """Import torch before a rank waits for this one; raise Refused where it is missing."""
-    try:
-        from ..communication import distributed  # noqa: F401
-    except ImportError as error:
-        raise Refused(
-            f"{library} comes with torch, which cannot be loaded here: {error}"
-        ) from error

@@ -278,3 +278,55 @@ def test_answers_without_a_matching_probe_are_ignored(lit, token):
     lies = [{"answer": n, "host": "h9", "port": "p9"} for n in range(50)]
     lit.shout("p0", *(signed(each, token) for each in lies), signed({"ask": 77}))
     assert lit.ask_identity("p0", "p1", ["h0", "p1"])["seen"] == [["h0", "p1"]]
+
+
+PREFER = """
+import json, sys
+from testbed.onhost.agent.journal import HostJournal
+from testbed.onhost.agent.preferred_routes import PreferredRoutes
+from testbed.onhost.agent.undo import undo_journal
+import subprocess
+
+def way():
+    lines = subprocess.run(["ip", "route", "get", "10.9.0.77"], capture_output=True, text=True)
+    return lines.stdout.split()[2], len(journal.entries())
+
+journal = HostJournal("a run", "h9")
+routes = PreferredRoutes(journal)
+said = [way()]
+try:
+    routes.prefer(0, [["eth2", "10.9.0.77"]])
+except OSError as error:
+    said.append(str(error))
+routes.sudo = False
+routes.prefer(0, [["eth2", "10.9.0.77"], ["eth1", "10.9.0.78"]])
+said.append(way())
+routes.prefer(0, [["eth1", "10.9.0.77"]])
+said.append(way())
+routes.end(0)
+said.append(way())
+routes.prefer(0, [["eth2", "10.9.0.77"]])  # and the agent is killed
+said.append(way())
+said.append(undo_journal(journal, is_told=True))
+said.append(way())
+journal.close()
+print(json.dumps(said))
+"""
+
+
+def test_a_rank_has_a_peer_reached_over_a_port_of_its_choice_until_it_ends(wired):
+    """Sockets that are bound to no port leave by the first, unless a route comes before it."""
+    wired.set_up()
+    before = wired.state()
+    said = json.loads(wired.run(sys.executable, "-c", PREFER))
+    assert said == [
+        ["eth1", 0],
+        "the network of this host is set up by others (`network: existing`)",
+        ["eth2", 1],
+        ["eth1", 1],
+        ["eth1", 0],
+        ["eth2", 1],
+        [],
+        ["eth1", 0],
+    ]
+    assert wired.state() == before

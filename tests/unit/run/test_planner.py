@@ -59,6 +59,7 @@ NOT_ON_A_RACK = {
     "everything": "everything",
     "pipswitch-16": "mesh-16",
     "lumion-migrate": "mesh-rack",
+    "morphlux-gloo": "mesh-quad",
     "morphlux-replace": "mesh-rack",
     "morphlux-slices": "slices",
     "groups": "packet-quad",

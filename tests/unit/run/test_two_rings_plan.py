@@ -86,3 +86,13 @@ def test_two_rings_are_predicted_to_carry_twice_as_much(rings):
 def test_other_numbers_of_rings_and_schedules_are_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         TrainOptions(ranks=4, **options)
+
+
+def test_a_library_is_for_two_ranks_without_a_mesh():
+    assert AllReduceOptions(ranks=2, sizes=(8,), library="gloo").libraries == ("gloo",)
+    assert AllReduceOptions(ranks=2, sizes=(8,)).libraries == ()
+    complaint = "gloo connects all ranks with each other, and circuits join two"
+    with pytest.raises(ValueError, match=complaint):
+        AllReduceOptions(ranks=3, sizes=(8,), library="gloo")
+    with pytest.raises(ValueError, match=complaint):
+        AllReduceOptions(ranks=2, sizes=(8,), library="gloo", mesh={"dp": 2})
