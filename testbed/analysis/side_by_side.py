@@ -11,22 +11,36 @@ from testbed.analysis.clocks import Clocks
 from testbed.analysis.steps import Span
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.analysis.trial_events import TrialEvents
+from testbed.events import Event
 
 
 def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[TrialResult]:
-    """Yield the result of one trial, or of each of its jobs where it has several."""
+    """Yield the result of one trial, or of each of its jobs where it has several.
+
+    Steps that began before a rank of the trial was slowed down do not count in `mean_step_time`:
+    without another fault the mean is over the whole trial, and else over a part that is later.
+    """
     if not trial.jobs:
         yield analyse_trial(number, trial, clocks)
         return
     jobs = [analyse_trial(number, trial.of(job), clocks, job) for job in trial.jobs]
     struck = [job.marks.at for job in jobs if job.marks and "t0" in job.marks.at]
     began = next(event.t for event in trial.others if event.kind == "trial.begin")
+    slowed = max((event.t for event in trial.others if _only_slows(event)), default=began)
     first = max([began, *(at["t0"].early for at in struck)])
     last = max((at["t11"].late if "t11" in at else math.inf for at in struck), default=math.inf)
     for job in jobs:
-        found = mean_step_time(job.step_spans, first, last) if job.marks is None else None
+        spans = {
+            kind: [span for span in of_kind if span.begin >= slowed]
+            for kind, of_kind in job.step_spans.items()
+        }
+        found = mean_step_time(spans, first, last) if job.marks is None else None
         more = {} if found is None else {"mean_step_time": found}
         yield replace(job, values={**job.values, **more})
+
+
+def _only_slows(event: Event) -> bool:
+    return event.kind == "fault.inject" and not event.data.get("breaks", True)
 
 
 def mean_step_time(spans: Mapping[str, Sequence[Span]], first: float, last: float) -> float | None:

@@ -94,8 +94,8 @@ class StepReports:
         table = zip(
             begins, ends, *self._values(rows), *self._collectives(rows, clocks), strict=True
         )
-        for began, ended, generation, number, good, loss, choice, work, took, skew, sent in table:
-            yield Step(generation, number, began, ended, good, loss, took, skew, sent, choice, work)
+        for began, ended, generation, number, good, loss, *more, took, skew, sent in table:
+            yield Step(generation, number, began, ended, good, loss, took, skew, sent, *more)
 
     def _complete(self, size: int, ranks: int) -> Rows:
         """Return the reports of each step of all ranks in generations of a size, as logged.
@@ -120,7 +120,7 @@ class StepReports:
         return found[found[:, 0].argsort()]
 
     def _values(self, rows: Rows) -> Iterator[list[Any]]:
-        """Yield generations, numbers, whether verified, losses, choices and works of steps."""
+        """Yield generations, numbers, whether verified, losses, choices, works, and time aside."""
         import numpy as np
 
         first = rows[:, 0]
@@ -140,6 +140,7 @@ class StepReports:
         yield self._column("choice")[first].tolist()
         works = list(self._texts["work"])
         yield [works[code] for code in self._column("work")[first].tolist()]
+        yield self._column("aside")[rows].max(axis=1).tolist()
 
     def _collectives(self, rows: Rows, clocks: Clocks) -> Iterator[list[Any]]:
         """Yield how long the collectives of steps took, by how much the last rank was late, bytes.

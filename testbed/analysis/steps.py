@@ -40,10 +40,15 @@ class Step:
     """The number of the choice that the AllReduce followed, 0 for none."""
     work: str = ""
     """The algorithm or dimension, and the size, of a timed collective; training is all alike."""
+    aside: float = 0.0
+    """Seconds before a timed collective in which circuits were changed only to be timed."""
 
 
 class Span(NamedTuple):
-    """The time from the end of one step to that of a later one, in the log's seconds."""
+    """The time from the end of one step to that of a later one, in the log's seconds.
+
+    What was timed besides, before the later one, is left out at the beginning.
+    """
 
     begin: float
     end: float
@@ -92,7 +97,8 @@ def spans(steps: Sequence[Step]) -> dict[str, list[Span]]:
     """Return the spans between the ends of consecutive steps, by kind of the interval."""
     found: dict[str, list[Span]] = {}
     for one, other in pairwise(sorted(steps, key=lambda step: step.end.middle)):
-        span = Span(one.end.middle, other.end.middle, steps_to(one, other))
+        begin = min(one.end.middle + other.aside, other.end.middle)
+        span = Span(begin, other.end.middle, steps_to(one, other))
         found.setdefault(kind_of_interval(one, other), []).append(span)
     return found
 

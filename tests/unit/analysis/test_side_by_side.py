@@ -3,14 +3,15 @@
 import pytest
 
 from testbed.analysis.clocks import Instant
+from testbed.analysis.report_columns import aside
 from testbed.analysis.side_by_side import mean_step_time
 from testbed.analysis.steps import Step, spans
 
 
-def step(end, number, work=""):
+def step(end, number, work="", aside=0.0):
     """Return a step of 0.1 s that ended at a time; `work` says of which collective it was."""
     at = Instant(end - 0.1, end - 0.1), Instant(end, end)
-    return Step(1, number, *at, True, None, 0.05, 0.0, 1_000_000, work=work)
+    return Step(1, number, *at, True, None, 0.05, 0.0, 1_000_000, work=work, aside=aside)
 
 
 def steps(*ends, works=("",)):
@@ -36,3 +37,18 @@ def test_of_collectives_in_turn_it_is_the_mean_of_both_however_many_of_each_were
 def test_where_one_of_the_collectives_was_not_under_way_there_is_no_mean():
     found = steps(1.0, 1.1, 1.2, 1.6, 2.0, works=("small", "small", "small", "large", "large"))
     assert mean_step_time(found, 1.7, 9.0) is None
+
+
+def test_circuits_that_are_changed_only_to_be_timed_are_no_part_of_a_step():
+    """Each ring of 0.4 s comes after a tour, which takes longer each time."""
+    tours = [0.0, 0.0, 0.1, 0.0, 0.3, 0.0, 0.7]
+    ends = [1.0, 1.2, 1.7, 1.9, 2.6, 2.8, 3.9]
+    rows = zip(ends, tours, strict=True)
+    taken = [step(end, n, ("ring", "other")[n % 2], tour) for n, (end, tour) in enumerate(rows)]
+    assert mean_step_time(spans(taken), 0.0, 9.0) == pytest.approx(0.3)
+
+
+def test_what_passes_between_the_time_slots_of_an_all_to_all_is_its_own():
+    assert aside({"changes": [0.1, 0.2]}) == pytest.approx(0.3)
+    assert aside({"changes": [0.1, 0.2], "slots": []}) == 0.0
+    assert aside({}) == 0.0
