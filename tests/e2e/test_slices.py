@@ -7,12 +7,15 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.commandline import CommandLine, small_model
 
 SMALL = [
     *(*small_model("struck"), *small_model("neighbour"), "-S", "lab.twin.settle=10 ms"),
     *(part for job in ("struck", "neighbour") for part in ("-S", f"jobs.{job}.pace=20 ms")),
 ]
+APART = "{jobs.struck.hosts: [h0, h2, h1], jobs.neighbour.hosts: [h3, h5]}"
 RING_OF_THREE = """
 experiment: allreduce
 question: Are sums right whose ring is closed past the switch of the server between?
@@ -35,34 +38,45 @@ def settings_of(run: Path, mesh: str) -> int:
     return sum(json.loads(row)["direction"] == "send" for row in rows)
 
 
-def test_a_server_is_replaced_through_the_meshes_of_others(testbed: CommandLine) -> None:
-    done = testbed.run("morphlux-slices", "--lab", "slices", *SMALL, "--repeat", "1")
+def replaced(testbed: CommandLine, variants: str) -> tuple[Path, list[str]]:
+    """Run arms with a failure, check what was changed for it, and return the run and the spares."""
+    arms = ["-S", f"variants={variants}", "-S", "checks={}"]
+    done = testbed.run("morphlux-slices", "--lab", "slices", *SMALL, *arms, "--repeat", "1")
+    assert done.code == 0, done.err
     trials = {trial["variant"]: trial for trial in done.json()["trials"]}
-    for arm in ("fault", "apart"):
-        assert trials[f"{arm}.struck"]["outcome"] == "recovered", trials[f"{arm}.struck"]
-        assert trials[f"{arm}.neighbour"]["values"]["steps"] == 24
-    events = events_of(testbed.results / "latest")
-    decisions = [event for event in events if event["kind"] == "recovery.decided"]
-    assert {event["data"]["replacement"] for event in decisions} == {"h5", "h1"}
-    changes = [event for event in events if event["subject"] == "recovery"]
-    assert [change["owner"] for change in changes] == ["struck"] * 2
-    for change in changes:
+    for name, trial in trials.items():
+        if name.endswith("struck"):
+            assert trial["outcome"] == "recovered", trial
+        else:
+            assert trial["values"]["steps"] == 24
+    run = testbed.results / "latest"
+    events = events_of(run)
+    for change in (event for event in events if event["subject"] == "recovery"):
         touched = {row.partition(".")[0] for row in change["data"]["added"]}
-        assert change["data"]["disturbed"] == []
+        assert (change["owner"], change["data"]["disturbed"]) == ("struck", [])
         assert touched
         assert touched <= {"mesh0", "mesh1", "mesh2", "mesh5"}
-    steps = [event for event in events if event["kind"] == "step"]
-    assert all(step["data"]["verified"] for step in steps)
+    assert all(event["data"]["verified"] for event in events if event["kind"] == "step")
+    decisions = [event for event in events if event["kind"] == "recovery.decided"]
+    return run, [event["data"]["replacement"] for event in decisions]
 
 
-def test_the_meshes_that_only_another_slice_passes_are_told_nothing(testbed: CommandLine) -> None:
-    """Only the first arm runs, so that a mesh is set for it, and once more when all is undone."""
-    arm = ["-S", "variants={fault: {}}", "-S", "checks={}"]
-    done = testbed.run("morphlux-slices", "--lab", "slices", *SMALL, *arm, "--repeat", "1")
-    assert done.code == 0, done.err
-    run = testbed.results / "latest"
+def test_a_server_is_replaced_and_meshes_that_only_another_slice_passes_are_told_nothing(
+    testbed: CommandLine,
+) -> None:
+    """Theirs are set when the slice begins, and once more when all is undone."""
+    run, spares = replaced(testbed, "{fault: {}}")
+    assert spares == ["h5"]
     assert [settings_of(run, f"mesh{n}") for n in (2, 3)] == [2, 2]
     assert [settings_of(run, f"mesh{n}") for n in (0, 4, 5)] == [3, 0, 2]
+
+
+@pytest.mark.soak
+def test_a_server_is_replaced_in_a_slice_whose_servers_are_not_neighbours(
+    testbed: CommandLine,
+) -> None:
+    _, spares = replaced(testbed, f"{{apart: {APART}}}")
+    assert spares == ["h1"]
 
 
 def test_sums_over_circuits_that_pass_several_switches_are_right(testbed: CommandLine) -> None:
@@ -76,6 +90,7 @@ def test_sums_over_circuits_that_pass_several_switches_are_right(testbed: Comman
     assert "h0.p0–f01a–f12a–h2.p1" in good
 
 
+@pytest.mark.soak
 def test_a_killed_run_on_a_rack_is_taken_back_on_every_switch(testbed: CommandLine) -> None:
     name = f"slices-{os.getpid()}"
     assert testbed("twin", "up", "slices", "--name", name).code == 0
