@@ -10,7 +10,7 @@ from testbed.rack.search import Request
 from testbed.rack.slices import Occupancy, Refusal, Slice
 from testbed.rack.torus import Link, Shape, SlotGraph, Torus, blocks
 
-NO_ROUTE = "its servers have no free fibres between them for the circuits"
+NO_ROUTE = "no path between its servers has a free fibre for each of their circuits"
 
 
 def slots_of_ranks(ranks: int, links: Mapping[Link, int]) -> SlotGraph:
@@ -24,7 +24,7 @@ def place_ranks(torus: Torus, graph: SlotGraph, state: Occupancy) -> Slice | Ref
     They are a row along an axis where that is free and needs no other server to pass light on, or
     else any free ones.
     """
-    for servers in _rows(torus, graph.slots):
+    for servers in rows(torus, graph.slots):
         if state.free.issuperset(servers):
             found = route_ranks(torus, graph, servers, state.room)
             if isinstance(found, Slice) and all(
@@ -46,7 +46,7 @@ def route_ranks(
     return found or Refusal(NO_ROUTE, proved=True)
 
 
-def _rows(torus: Torus, length: int) -> Iterator[tuple[int, ...]]:
+def rows(torus: Torus, length: int) -> Iterator[tuple[int, ...]]:
     """Yield the aligned rows of so many servers along each axis."""
     shapes: tuple[Shape, ...] = ((length, 1, 1), (1, length, 1), (1, 1, length))
     for shape in dict.fromkeys(shapes):

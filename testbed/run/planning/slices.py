@@ -11,7 +11,7 @@ from testbed.fabric.circuits import FibrePair, Matching
 from testbed.fabric.links import Link
 from testbed.fabric.topology import Ports, ring
 from testbed.rack.slices import Occupancy, Refusal
-from testbed.rack.slices_of_ranks import place_ranks, route_ranks, slots_of_ranks
+from testbed.rack.slices_of_ranks import place_ranks, route_ranks, rows, slots_of_ranks
 from testbed.rack.torus import SlotGraph
 from testbed.schema import Lab, usable_fibres
 
@@ -76,9 +76,10 @@ def spares_of_slice(
     count: int,
     beside: Matching,
 ) -> tuple[str, ...]:
-    """Return `count` free hosts that fibres join to the neighbours of most ranks; the last first.
+    """Return `count` free hosts that fibres join to the neighbours of most ranks.
 
-    So rows of servers at the beginning of the rack stay free for other slices.
+    Of these come first those in the fewest free rows of as many servers as the slice has, then the
+    last of the rack: so rows stay free for other slices.
     """
     beside_it = replace(rack, taken=passed(beside))
 
@@ -87,9 +88,16 @@ def spares_of_slice(
         rings = (ring((*hosts[:n], spare, *hosts[n + 1 :]), ports) for n in places)
         return sum(joined_anew(beside_it, one, circuits, spare) is not None for one in rings)
 
-    best = [*reversed(free)]
-    best.sort(key=replaces, reverse=True)
-    return tuple(best[:count])
+    numbers = {*map(rack.server, free)}
+    whole = [row for row in rows(rack.torus, len(hosts)) if numbers.issuperset(row)]
+
+    def breaks(spare: str) -> int:
+        return sum(rack.server(spare) in row for row in whole)
+
+    def rank(spare: str) -> tuple[int, int, int]:
+        return -replaces(spare), breaks(spare), -rack.server(spare)
+
+    return tuple(sorted(free, key=rank)[:count])
 
 
 def _graph(ranks: int, links: Iterable[Link]) -> SlotGraph:

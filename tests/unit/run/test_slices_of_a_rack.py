@@ -65,7 +65,9 @@ def test_a_ring_of_three_servers_is_closed_past_the_one_between(placed):
 
 
 def test_a_slice_without_free_fibres_between_its_servers_is_refused(placed):
-    with pytest.raises(FileError, match=r"no free fibres between them for the circuits") as refused:
+    with pytest.raises(
+        FileError, match=r"no path between its servers has a free fibre for each"
+    ) as refused:
         placed("ranks: 2, hosts: [h0, h2]", "ranks: 2, hosts: [h1, h3]")
     assert "e.yaml:6:" in str(refused.value)
 
@@ -100,6 +102,13 @@ def test_the_spare_is_one_that_fibres_join_to_the_slice(placed):
         (recovery,) = trial.recoveries
         assert recovery.decisions[0].replacement == "h2"
         assert all(circuit.via for made in recovery.circuits for circuit in made)
+
+
+def test_a_spare_breaks_up_no_row_that_another_slice_can_have(placed):
+    """h0 is set aside, so h1 is in no free row; h5 would be the last host."""
+    found = placed("ranks: 2, spares: 1", "ranks: 2", quarantine="h0", hosts=5, more=FAULT)
+    assert (found["j0"].hosts, found["j0"].spares) == (("h2", "h3"), ("h1",))
+    assert found["j1"].hosts == ("h4", "h5")
 
 
 def test_the_plan_names_the_fibres_and_all_switches(placed):
