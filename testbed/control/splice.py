@@ -46,7 +46,7 @@ class Splice:
 
     def is_recovering(self, state: State) -> bool:
         """Tell whether a repair is in progress."""
-        return state.repair is not None
+        return state.repair is not None and not state.gave_up
 
     def step(self, state: State, observation: protocol.Observation) -> tuple[State, Commands]:
         """Return the policy's next state and the commands to carry out."""

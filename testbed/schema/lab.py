@@ -111,7 +111,8 @@ class Lab(Document):
 
     def fibre_pairs(self) -> dict[str, FibrePair]:
         """Return what joins two switches, by name."""
-        return {name: fibre_pair(name, ends) for name, ends in self.fibres.items()}
+        side_of = sides_of(self.switches)
+        return {name: fibre_pair(name, ends, side_of) for name, ends in self.fibres.items()}
 
     def plugged(self) -> dict[HostPort, SwitchPort]:
         """Return the packet switch port of every fabric port that is plugged into one."""
@@ -228,7 +229,7 @@ class Lab(Document):
         ]
         yield from self._fibre_end_problems(ends)
         yield from self._repeats(ends, "is wired twice")
-        yield from fibre_problems(self.fibres)
+        yield from fibre_problems(self.fibres, self.hosts)
         if self.rack is not None:
             yield from rack_problems(self.rack, self.hosts, self.fibres)
         yield from side_problems(self.switches, ends)

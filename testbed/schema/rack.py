@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from testbed.fabric.circuits import FibrePair, Fibres
+from testbed.fabric.circuits import FibrePair, Fibres, Side
 from testbed.rack.torus import Torus
 from testbed.schema.hosts import Host
 from testbed.schema.text_types import LitPort, Name
@@ -53,13 +54,28 @@ class Rack(StrictModel):
         return Torus(self.servers, (1, 1, 1), fibres)
 
 
-def fibre_pair(name: str, ends: FibreEnds) -> FibrePair:
+def fibre_pair(name: str, ends: FibreEnds, side_of: Callable[[Fibres], Side | None]) -> FibrePair:
     """Return two fibres between switches, from the end that is written first."""
-    return FibrePair(name, *(end.fibres for end in ends))
+    near, far = (replace(end.fibres, side=side_of(end.fibres)) for end in ends)
+    return FibrePair(name, near, far)
 
 
-def fibre_problems(fibres: Mapping[Name, FibreEnds]) -> Iterator[Problem]:
-    """Yield fibres that lead back to the switch where they begin."""
+def fibre_problems(
+    fibres: Mapping[Name, FibreEnds], hosts: Mapping[Name, Host]
+) -> Iterator[Problem]:
+    """Yield fibres that lead back to the switch where they begin, and limits that none could keep.
+
+    The light that fibres bring from another switch is not known where it reaches a receiver.
+    """
+    limited = (
+        ("hosts", name, "ports", key, "max_dbm")
+        for name, host in hosts.items()
+        for key, port in host.ports.items()
+        if port.max_dbm is not None
+    )
+    for steps in limited if fibres else ():
+        message = "a limit is not kept where `fibres` bring light of other switches"
+        yield Problem(steps, message, "put an attenuator or another receiver there")
     for name, (one, other) in fibres.items():
         if one.tx.switch == other.tx.switch:
             message = f"both ends are at {one.tx.switch}, and fibres join two switches"
@@ -102,7 +118,7 @@ def _link_problems(
             message = "joins no switches of two servers that are neighbours in the rack"
             yield Problem(("fibres", name), message)
         counts[ends[0], ends[1]] += 1
-    shares = Counter(counts[link] // times for link, times in torus.links.items())
+    shares = Counter(-(-counts[link] // times) for link, times in torus.links.items())
     each = max(shares, key=lambda share: (shares[share], share), default=1)
     if uneven := [link for link, times in torus.links.items() if counts[link] != each * times]:
         a, b = uneven[0]

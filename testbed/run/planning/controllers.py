@@ -130,7 +130,8 @@ def check_controllers(
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
-        _check_fibres(experiment, lab, spec)
+        if placements[spec.job].fabric == "circuit":
+            _check_fibres(experiment, lab, spec)
     _check_faults(experiment)
     return tuple(planned)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import FileError
+from testbed.fabric.circuits import Circuit, HostPort, cross_connects
 from testbed.schema import load_lab
 
 SLICES = Path(__file__).parents[3] / "configs" / "slices.yaml"
@@ -91,3 +92,34 @@ def test_two_servers_on_one_switch_are_refused(tmp_path):
     (tmp_path / "lab.yaml").write_text(TWO)
     with pytest.raises(FileError, match=r"2:17: rack\.servers: two servers of a rack are on one"):
         load_lab(tmp_path / "lab.yaml")
+
+
+ONE_SIDED = """\
+lab: two
+rack: {servers: [2, 1, 1]}
+hosts:
+  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/8, tx: one.1, rx: one.2}}}
+  h1: {ssh: h1, ports: {p0: {interface: e, address: 10.0.0.2/8, tx: two.1, rx: two.2}}}
+fibres:
+  a: [{tx: one.7, rx: one.8}, {tx: two.7, rx: two.8}]
+  b: [{tx: one.5, rx: one.6}, {tx: two.5, rx: two.6}]
+switches:
+  one: {driver: polatis, resource: "tcp://192.0.2.1:1", ports: [1-8], size: [8, 0]}
+  two: {driver: polatis, resource: "tcp://192.0.2.2:1", ports: [1-8], size: [8, 0]}
+"""
+
+
+def test_on_a_switch_with_one_side_the_lower_port_of_a_cross_connect_comes_first(tmp_path):
+    (tmp_path / "lab.yaml").write_text(ONE_SIDED)
+    lab = load_lab(tmp_path / "lab.yaml")
+    ends = HostPort("h0", "p0"), HostPort("h1", "p0")
+    found = cross_connects([Circuit.between(*ends, [lab.fibre_pairs()["a"]])], lab.wiring())
+    assert sorted(map(str, found)) == ["one.1→8", "one.2→7", "two.1→8", "two.2→7"]
+
+
+def test_a_limit_on_received_light_is_refused_beside_fibres(tmp_path):
+    limited = ("rx: mesh<n>.7}", "rx: mesh<n>.7, max_dbm: -3 dBm}")
+    said = problems(tmp_path, limited)
+    assert any(
+        "ports.p0.max_dbm: a limit is not kept where `fibres` bring light" in s for s in said
+    )
