@@ -179,3 +179,12 @@ def test_a_policy_sees_the_circuits_of_other_jobs_as_fibres_that_are_taken():
     assert seen.rack == replace(RACK, taken=passed(beside))
     assert seen.circuits == SLICE
     assert controller.begin(seen).now.ring == SLICE
+
+
+def test_a_policy_that_gave_up_in_the_middle_of_a_repair_is_not_waited_for():
+    policy, state = story()
+    state, _ = policy.step(state, RankEnded(0, -9))
+    assert policy.is_recovering(state)
+    state, commands = policy.step(state, RankEnded(1, -9))
+    assert isinstance(commands[-1], GiveUp)
+    assert not policy.is_recovering(state)
