@@ -99,7 +99,7 @@ class RecoveryProperties:
     """Whether all of them go to other hosts, which read the checkpoints of those before."""
     shares_hosts: bool = False
     """Whether it tells ranks on one host apart, so that a spare may be on a host in use."""
-    leads: bool = False
+    finds_fibres: bool = False
     """Whether it finds the fibres of circuits that pass several switches."""
     phases: tuple[Phase, ...] = PHASES
     """What a recovery consists of, in order."""

@@ -12,15 +12,15 @@ TEXTS = ("host", "work")
 """The columns of text; a table keeps the number of each, as many reports have the same."""
 
 TYPES = {
-    **dict.fromkeys(("t", "begin", "end", "entered", "left", "loss", "aside"), "d"),
+    **dict.fromkeys(("t", "begin", "end", "entered", "left", "loss", "timed_changes"), "d"),
     **dict.fromkeys(("step", "bytes", "skipped", "wire", "digest"), "q"),
     **dict.fromkeys(("generation", "choice"), "i"),
     **dict.fromkeys(("rank", "part", *TEXTS), "h"),
     "verified": "b",
 }
 """The columns and their types in an `array`: when a report came, the rank's stamps and its loss;
-whole numbers of 64, of 32 and of 16 bits. `aside` are the seconds before a timed collective in
-which circuits were changed only to be timed."""
+whole numbers of 64, of 32 and of 16 bits. `timed_changes` are the seconds before a timed collective
+in which circuits were changed only to be timed."""
 
 NOT_COUNTED = -(1 << 63)
 """In place of what a port has sent, where ports do not count."""
@@ -42,7 +42,7 @@ def columns_of(reports: Sequence[Event]) -> dict[str, list[Any]]:
         "entered": [entered for entered, _ in inside],
         "left": [left for _, left in inside],
         "loss": [math.nan if loss is None else loss for loss in losses],
-        "aside": [aside(of) for of in data],
+        "timed_changes": [timed_changes(of) for of in data],
         "step": [of["step"] for of in data],
         "bytes": [of.get("bytes") or 0 for of in data],
         "skipped": [of.get("skipped_bytes", 0) for of in data],
@@ -58,7 +58,7 @@ def columns_of(reports: Sequence[Event]) -> dict[str, list[Any]]:
     }
 
 
-def aside(report: Mapping[str, Any]) -> float:
+def timed_changes(report: Mapping[str, Any]) -> float:
     """Return the seconds before a timed collective in which changes were timed by themselves.
 
     Those between the time slots of an all-to-all are its own.

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from testbed.analysis.clocks import Bounds, Clocks, Instant
-from testbed.analysis.report_columns import aside
+from testbed.analysis.report_columns import timed_changes
 from testbed.analysis.steps import Step
 from testbed.events import Event
 
@@ -31,7 +31,7 @@ class StepInProgress:
     _loss: float | None = None
     _digests: dict[int, str] = field(default_factory=dict)
     _is_verified: bool = True
-    _aside: float = 0.0
+    _timed_changes: float = 0.0
     _is_measured: bool = True
 
     def add(self, report: Event, clocks: Clocks) -> None:
@@ -44,7 +44,7 @@ class StepInProgress:
         self._loss = data.get("loss") if self._loss is None else self._loss
         self._is_verified &= bool(data.get("verified", report.kind == "sample")) and is_alike
         self._bytes = max(self._bytes, data.get("bytes") or 0)
-        self._aside = max(self._aside, aside(data))
+        self._timed_changes = max(self._timed_changes, timed_changes(data))
         begin, end = data["begin"], data["end"]
         # What enters a timed collective is what begins.
         both = (begin, end) if report.kind == "sample" else data["collective"]
@@ -82,5 +82,5 @@ class StepInProgress:
             self._bytes,
             data.get("choice", 0),
             work,
-            self._aside,
+            self._timed_changes,
         )

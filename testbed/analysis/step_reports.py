@@ -120,7 +120,7 @@ class StepReports:
         return found[found[:, 0].argsort()]
 
     def _values(self, rows: Rows) -> Iterator[list[Any]]:
-        """Yield generations, numbers, whether verified, losses, choices, works, and time aside."""
+        """Yield generations, numbers, whether verified, losses, choices, works, timed changes."""
         import numpy as np
 
         first = rows[:, 0]
@@ -140,7 +140,7 @@ class StepReports:
         yield self._column("choice")[first].tolist()
         works = list(self._texts["work"])
         yield [works[code] for code in self._column("work")[first].tolist()]
-        yield self._column("aside")[rows].max(axis=1).tolist()
+        yield self._column("timed_changes")[rows].max(axis=1).tolist()
 
     def _collectives(self, rows: Rows, clocks: Clocks) -> Iterator[list[Any]]:
         """Yield how long the collectives of steps took, by how much the last rank was late, bytes.

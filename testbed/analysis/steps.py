@@ -40,7 +40,7 @@ class Step:
     """The number of the choice that the AllReduce followed, 0 for none."""
     work: str = ""
     """The algorithm or dimension, and the size, of a timed collective; training is all alike."""
-    aside: float = 0.0
+    timed_changes: float = 0.0
     """Seconds before a timed collective in which circuits were changed only to be timed."""
 
 
@@ -97,7 +97,7 @@ def spans(steps: Sequence[Step]) -> dict[str, list[Span]]:
     """Return the spans between the ends of consecutive steps, by kind of the interval."""
     found: dict[str, list[Span]] = {}
     for one, other in pairwise(sorted(steps, key=lambda step: step.end.middle)):
-        begin = min(one.end.middle + other.aside, other.end.middle)
+        begin = min(one.end.middle + other.timed_changes, other.end.middle)
         span = Span(begin, other.end.middle, steps_to(one, other))
         found.setdefault(kind_of_interval(one, other), []).append(span)
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.control import protocol
 from testbed.control.policy import Policy, Situation
-from testbed.control.slices import Rack, passed
+from testbed.control.slices import RackFibres, fibres_of
 from testbed.fabric.circuits import HostPort, Matching
 from testbed.plugins import RECOVERS, JobPart
 
@@ -101,7 +101,7 @@ class View:
     ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fences: Mapping[str, Collection[protocol.Means]] = field(default_factory=dict)
     circuits: Matching = frozenset()
-    rack: Rack | None = None
+    rack: RackFibres | None = None
 
 
 # --- observations ----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def seen_by(controller: Controller, view: View) -> View:
     moved = {scope.job for scope in controller.scopes if scope.of == "circuits"}
     hosts = {host for job in moved & view.jobs.keys() for host in view.jobs[job].hosts}
     own = frozenset(circuit for circuit in view.circuits if hosts.issuperset(circuit.hosts))
-    rack = view.rack and replace(view.rack, taken=passed(view.circuits - own))
+    rack = view.rack and replace(view.rack, taken=fibres_of(view.circuits - own))
     spares = tuple(host for host in view.spares if host not in others)
     return replace(view, spares=spares, circuits=own, rack=rack)
 
@@ -262,8 +262,8 @@ class PolicyController:
     def begin(self, view: View) -> Any:
         """Return the policy's state for a job that runs without failures."""
         job = view.jobs[self._job]
-        led = view.circuits if view.rack else frozenset()
-        about = job.generation, view.fences, job.replicas, view.rack, led
+        routed = view.circuits if view.rack else frozenset()
+        about = job.generation, view.fences, job.replicas, view.rack, routed
         return self._policy.begin(Situation(job.hosts, view.spares, view.ports, *about))
 
     def step(

@@ -57,7 +57,7 @@ SPLICE = Kind(
     "a spare host takes the victim's place through the fabric; survivors stay up",
     "testbed.control.splice:Splice",
     options=SpliceOptions,
-    recovery=RecoveryProperties(shares_hosts=True, leads=True),
+    recovery=RecoveryProperties(shares_hosts=True, finds_fibres=True),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from testbed.control.protocol import Command, Means, Observation
-from testbed.control.slices import Rack
+from testbed.control.slices import RackFibres
 from testbed.fabric.circuits import Matching
 from testbed.fabric.topology import ring
 
@@ -19,7 +19,8 @@ class Situation:
     `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one of them,
     `fences` the means of fencing that the lab permits for each host. `replicas` are groups of ranks
     with the same state, in which circuits join each rank to the one before and the one after it. On
-    a `rack`, whose circuits pass several switches, `led` are those of the ring, with their fibres.
+    a `rack`, whose circuits pass several switches, `routed` are those of the ring with their
+    fibres.
     """
 
     hosts: tuple[str, ...]
@@ -28,13 +29,13 @@ class Situation:
     generation: int
     fences: Mapping[str, Collection[Means]]
     replicas: tuple[tuple[int, ...], ...] = ()
-    rack: Rack | None = None
-    led: Matching = frozenset()
+    rack: RackFibres | None = None
+    routed: Matching = frozenset()
 
     @property
     def ring(self) -> Matching:
         """Return the circuits of the ring of hosts."""
-        return ring(self.hosts, self.ports) if self.rack is None else self.led
+        return ring(self.hosts, self.ports) if self.rack is None else self.routed
 
 
 class Policy(Protocol):

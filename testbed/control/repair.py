@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from testbed.control.failure_detection import Commands, Evidence
 from testbed.control.policy import Situation
 from testbed.control.protocol import CommandFailed, Leave, Means
-from testbed.control.slices import joined_anew, spares_in_order
+from testbed.control.slices import joined_to_newcomer, spares_in_order
 from testbed.fabric.circuits import Circuit, Matching
 from testbed.fabric.topology import ring
 
@@ -126,9 +126,9 @@ def spliced(now: Situation, rank: int) -> Situation | None:
     beside = [now.hosts[(rank + to) % len(now.hosts)] for to in (-1, 1)]
     for spare in spares_in_order(now.rack, beside, now.spares):
         then = _with_spare(now, rank, spare)
-        led = joined_anew(now.rack, ring(then.hosts, now.ports), now.led, spare)
-        if led is not None:
-            return replace(then, led=led)
+        routed = joined_to_newcomer(now.rack, ring(then.hosts, now.ports), now.routed, spare)
+        if routed is not None:
+            return replace(then, routed=routed)
     return None
 
 

@@ -19,10 +19,10 @@ from testbed.rack.unit_flow import routes_to
 
 
 @dataclass(frozen=True, slots=True)
-class Rack:
+class RackFibres:
     """The servers of a rack, and the fibres between their switches.
 
-    `hosts` are the servers by number, `pairs` the fibres of each link of the torus, led from its
+    `hosts` are the servers by number, `pairs` the fibres of each link of the torus, seen from its
     lower server to the higher one. `taken` are those that circuits of other jobs pass.
     """
 
@@ -40,8 +40,8 @@ class Rack:
         """Return the number of a host."""
         return self.hosts.index(host)
 
-    def free(self, here: int, there: int, used: Iterable[FibrePair]) -> Iterator[FibrePair]:
-        """Yield the free fibres of a link between neighbours, led from `here` to `there`."""
+    def free_pairs(self, here: int, there: int, used: Iterable[FibrePair]) -> Iterator[FibrePair]:
+        """Yield the free fibres of a link between neighbours, seen from `here` to `there`."""
         gone = self.taken.union(used)
         link = self.torus.link_numbers[min(here, there), max(here, there)]
         for pair in self.pairs[link]:
@@ -49,21 +49,23 @@ class Rack:
                 yield pair if here < there else pair.reversed
 
 
-def passed(circuits: Iterable[Circuit]) -> frozenset[FibrePair]:
+def fibres_of(circuits: Iterable[Circuit]) -> frozenset[FibrePair]:
     """Return the fibres between switches that circuits pass."""
     return frozenset(pair for circuit in circuits for pair in circuit.via)
 
 
-def lead(rack: Rack, routes: Iterable[tuple[Circuit, Route]], kept: Matching) -> Matching:
+def circuits_along(
+    rack: RackFibres, routes: Iterable[tuple[Circuit, Route]], kept: Matching
+) -> Matching:
     """Return circuits along routes of servers, from their first ends on, and those that are kept.
 
     Each takes the first free fibres of every link. Raise ValueError where a link has none.
     """
-    circuits, used = set(kept), set(passed(kept))
+    circuits, used = set(kept), set(fibres_of(kept))
     for circuit, route in routes:
         via = []
         for here, there in pairwise(route):
-            pair = next(rack.free(here, there, used), None)
+            pair = next(rack.free_pairs(here, there, used), None)
             if pair is None:
                 ends = f"{rack.hosts[here]} and {rack.hosts[there]}"
                 raise ValueError(f"no fibre between {ends} is free for {circuit}")
@@ -73,7 +75,9 @@ def lead(rack: Rack, routes: Iterable[tuple[Circuit, Route]], kept: Matching) ->
     return frozenset(circuits)
 
 
-def joined_anew(rack: Rack, wanted: Matching, present: Matching, newcomer: str) -> Matching | None:
+def joined_to_newcomer(
+    rack: RackFibres, wanted: Matching, present: Matching, newcomer: str
+) -> Matching | None:
     """Return wanted circuits with the fibres that they pass; None where too few are free.
 
     Those that are present stay on their fibres. All others end at the newcomer, or none is made.
@@ -87,25 +91,27 @@ def joined_anew(rack: Rack, wanted: Matching, present: Matching, newcomer: str) 
             return None
         (far,) = circuit.hosts - {newcomer}
         servers.append(rack.server(far))
-    routes = routes_to(rack.torus, near, servers, rack.room(passed(kept)))
+    routes = routes_to(rack.torus, near, servers, rack.room(fibres_of(kept)))
     if routes is None:
         return None
     ways = (
         (circuit, route if circuit.a.host != newcomer else route[::-1])
         for circuit, route in zip(new, routes, strict=True)
     )
-    return lead(rack, ways, kept)
+    return circuits_along(rack, ways, kept)
 
 
-def spares_in_order(rack: Rack, neighbours: Sequence[str], spares: Sequence[str]) -> list[str]:
+def spares_in_order(
+    rack: RackFibres, neighbours: Sequence[str], spares: Sequence[str]
+) -> list[str]:
     """Return spares in the order of the fibres to a job's neighbours, the nearest first."""
     near = [rack.server(host) for host in neighbours]
     numbers = nearest_first(rack.torus, near, [rack.server(host) for host in spares])
     return [rack.hosts[number] for number in numbers]
 
 
-def led_by_ranks(
-    rack: Rack,
+def circuits_of_ranks(
+    rack: RackFibres,
     circuits: Matching,
     hosts: Sequence[str],
     paths: Mapping[tuple[int, int], Route],
@@ -123,4 +129,4 @@ def led_by_ranks(
         return paths[one, other] if one < other else paths[other, one][::-1]
 
     ways = ((circuit, route(*circuit.ends)) for circuit in sorted(circuits))
-    return lead(rack, ways, beside) - beside
+    return circuits_along(rack, ways, beside) - beside

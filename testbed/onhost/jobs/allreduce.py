@@ -61,7 +61,7 @@ class Job:
     def run(self, ring: Ring, control: Control) -> None:
         """Run from the next step on; a new ring and a new size warm up first."""
         if self._options.library is None:
-            self._run(ring, control, lambda vector: ring.all_reduce(vector))
+            self._run(ring, control, ring.all_reduce)
             return
         from ..communication.distributed import PairOfRanks  # brings torch, seconds of it
 

@@ -188,7 +188,7 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
 
 def _check_fibres(experiment: Experiment, lab: Lab, spec: ControllerSpec) -> None:
     """Refuse a policy that knows of no circuits through several switches where there are some."""
-    if lab.rack is None or not spec.is_policy or kind("policies", spec.kind).recovery.leads:
+    if lab.rack is None or not spec.is_policy or kind("policies", spec.kind).recovery.finds_fibres:
         return
     raise FileError(
         experiment.source.where(*spec.steps, "kind"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from testbed.control.slices import Rack, joined_anew, led_by_ranks, passed
+from testbed.control.slices import RackFibres, circuits_of_ranks, fibres_of, joined_to_newcomer
 from testbed.fabric.circuits import FibrePair, Matching
 from testbed.fabric.links import Link
 from testbed.fabric.topology import Ports, ring
@@ -16,7 +16,7 @@ from testbed.rack.torus import SlotGraph
 from testbed.schema import Lab, usable_fibres
 
 
-def rack_of(lab: Lab) -> Rack | None:
+def rack_of(lab: Lab) -> RackFibres | None:
     """Return the servers of a lab that is a rack, and the fibres between them; else None."""
     if lab.rack is None:
         return None
@@ -34,25 +34,29 @@ def rack_of(lab: Lab) -> Rack | None:
         pairs[torus.link_numbers[link(pair)]].append(pair if upwards else pair.reversed)
     there = Counter(map(link, lab.fibre_pairs().values()))
     fibres = min((there[each] // times for each, times in torus.links.items()), default=1)
-    return Rack(lab.rack.torus(fibres), tuple(lab.hosts), tuple(map(tuple, pairs)))
+    return RackFibres(lab.rack.torus(fibres), tuple(lab.hosts), tuple(map(tuple, pairs)))
 
 
 def hosts_of_slice(
-    rack: Rack, ranks: int, links: Iterable[Link], free: Collection[str], beside: Matching
+    rack: RackFibres, ranks: int, links: Iterable[Link], free: Collection[str], beside: Matching
 ) -> tuple[str, ...]:
     """Return a host for each rank, with free fibres for its circuits beside those of other jobs.
 
     Raise ValueError where there are none.
     """
-    state = Occupancy(frozenset(map(rack.server, free)), rack.room(passed(beside)))
+    state = Occupancy(frozenset(map(rack.server, free)), rack.room(fibres_of(beside)))
     found = place_ranks(rack.torus, _graph(ranks, links), state)
     if isinstance(found, Refusal):
-        raise ValueError(_words(found))
+        raise ValueError(_text_of(found))
     return tuple(rack.hosts[server] for server in found.servers)
 
 
 def circuits_of_slice(
-    rack: Rack, hosts: Sequence[str], links: Iterable[Link], circuits: Matching, beside: Matching
+    rack: RackFibres,
+    hosts: Sequence[str],
+    links: Iterable[Link],
+    circuits: Matching,
+    beside: Matching,
 ) -> Matching:
     """Return the circuits of ranks on hosts with the fibres that they pass.
 
@@ -60,15 +64,15 @@ def circuits_of_slice(
     """
     graph = _graph(len(hosts), links)
     servers = [rack.server(host) for host in hosts]
-    found = route_ranks(rack.torus, graph, servers, rack.room(passed(beside)))
+    found = route_ranks(rack.torus, graph, servers, rack.room(fibres_of(beside)))
     if isinstance(found, Refusal):
-        raise ValueError(_words(found))
+        raise ValueError(_text_of(found))
     paths = dict(zip(graph.edges, found.paths, strict=True))
-    return led_by_ranks(rack, circuits, hosts, paths, beside)
+    return circuits_of_ranks(rack, circuits, hosts, paths, beside)
 
 
 def spares_of_slice(
-    rack: Rack,
+    rack: RackFibres,
     hosts: Sequence[str],
     ports: Ports,
     circuits: Matching,
@@ -81,28 +85,28 @@ def spares_of_slice(
     Of these come first those in the fewest free rows of as many servers as the slice has, then the
     last of the rack: so rows stay free for other slices.
     """
-    beside_it = replace(rack, taken=passed(beside))
+    beside_it = replace(rack, taken=fibres_of(beside))
 
     def replaces(spare: str) -> int:
         places = range(len(hosts))
         rings = (ring((*hosts[:n], spare, *hosts[n + 1 :]), ports) for n in places)
-        return sum(joined_anew(beside_it, one, circuits, spare) is not None for one in rings)
+        return sum(joined_to_newcomer(beside_it, one, circuits, spare) is not None for one in rings)
 
     numbers = {*map(rack.server, free)}
     whole = [row for row in rows(rack.torus, len(hosts)) if numbers.issuperset(row)]
 
-    def breaks(spare: str) -> int:
+    def rows_broken(spare: str) -> int:
         return sum(rack.server(spare) in row for row in whole)
 
-    def rank(spare: str) -> tuple[int, int, int]:
-        return -replaces(spare), breaks(spare), -rack.server(spare)
+    def order(spare: str) -> tuple[int, int, int]:
+        return -replaces(spare), rows_broken(spare), -rack.server(spare)
 
-    return tuple(sorted(free, key=rank)[:count])
+    return tuple(sorted(free, key=order)[:count])
 
 
 def _graph(ranks: int, links: Iterable[Link]) -> SlotGraph:
     return slots_of_ranks(ranks, Counter((a, b) for (a, _), (b, _) in links))
 
 
-def _words(refusal: Refusal) -> str:
+def _text_of(refusal: Refusal) -> str:
     return refusal.reason if refusal.proved else f"{refusal.reason}, as far as was searched"

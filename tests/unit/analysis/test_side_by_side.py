@@ -3,15 +3,17 @@
 import pytest
 
 from testbed.analysis.clocks import Instant
-from testbed.analysis.report_columns import aside
+from testbed.analysis.report_columns import timed_changes
 from testbed.analysis.side_by_side import mean_step_time
 from testbed.analysis.steps import Step, spans
 
 
-def step(end, number, work="", aside=0.0):
+def step(end, number, work="", timed_changes=0.0):
     """Return a step of 0.1 s that ended at a time; `work` says of which collective it was."""
     at = Instant(end - 0.1, end - 0.1), Instant(end, end)
-    return Step(1, number, *at, True, None, 0.05, 0.0, 1_000_000, work=work, aside=aside)
+    return Step(
+        1, number, *at, True, None, 0.05, 0.0, 1_000_000, work=work, timed_changes=timed_changes
+    )
 
 
 def steps(*ends, works=("",)):
@@ -49,6 +51,6 @@ def test_circuits_that_are_changed_only_to_be_timed_are_no_part_of_a_step():
 
 
 def test_what_passes_between_the_time_slots_of_an_all_to_all_is_its_own():
-    assert aside({"changes": [0.1, 0.2]}) == pytest.approx(0.3)
-    assert aside({"changes": [0.1, 0.2], "slots": []}) == 0.0
-    assert aside({}) == 0.0
+    assert timed_changes({"changes": [0.1, 0.2]}) == pytest.approx(0.3)
+    assert timed_changes({"changes": [0.1, 0.2], "slots": []}) == 0.0
+    assert timed_changes({}) == 0.0
