@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from testbed.analysis.clocks import Clocks
@@ -26,32 +26,38 @@ def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[Tr
     jobs = [analyse_trial(number, trial.of(job), clocks, job) for job in trial.jobs]
     struck = [job.marks.at for job in jobs if job.marks and "t0" in job.marks.at]
     began = next(event.t for event in trial.others if event.kind == "trial.begin")
-    slowed = max((event.t for event in trial.others if _only_slows(event)), default=began)
     first = max([began, *(at["t0"].early for at in struck)])
+    slowed = slowed_at(trial.others, first if struck else math.inf)
     last = max((at["t11"].late if "t11" in at else math.inf for at in struck), default=math.inf)
     for job in jobs:
-        spans = {
-            kind: [span for span in of_kind if span.begin >= slowed]
-            for kind, of_kind in job.step_spans.items()
-        }
-        found = mean_step_time(spans, first, last) if job.marks is None else None
+        beside = job.marks is None
+        found = mean_step_time(job.step_spans, first, last, slowed) if beside else None
         more = {} if found is None else {"mean_step_time": found}
         yield replace(job, values={**job.values, **more})
 
 
-def _only_slows(event: Event) -> bool:
-    return event.kind == "fault.inject" and not event.data.get("breaks", True)
+def slowed_at(events: Iterable[Event], struck: float) -> float:
+    """Return when a rank was slowed down last before a job was struck; −∞ where none was.
+
+    One that is slowed down later takes none of what the other jobs felt of the failure.
+    """
+    slowing = (e.t for e in events if e.kind == "fault.inject" and not e.data.get("breaks", True))
+    return max((at for at in slowing if at <= struck), default=-math.inf)
 
 
-def mean_step_time(spans: Mapping[str, Sequence[Span]], first: float, last: float) -> float | None:
+def mean_step_time(
+    spans: Mapping[str, Sequence[Span]], first: float, last: float, slowed: float = -math.inf
+) -> float | None:
     """Return the mean time of the steps that were under way in an interval; None for no step.
 
-    Of steps of several kinds, as of timed collectives in turn, it is the mean of the kinds' means:
-    so it does not depend on how many of each were under way. None where one kind was not.
+    Those that began before `slowed`, when a rank began to come late, do not count. Of steps of
+    several kinds, as of timed collectives in turn, it is the mean of the kinds' means: so it does
+    not depend on how many of each were under way. None where one kind was not.
     """
     means = []
     for of_kind in spans.values():
-        under_way = [span for span in of_kind if span.end > first and span.begin < last]
+        slow = [span for span in of_kind if span.begin >= slowed]
+        under_way = [span for span in slow if span.end > first and span.begin < last]
         if not under_way:
             return None
         seconds = sum(span.end - span.begin for span in under_way)

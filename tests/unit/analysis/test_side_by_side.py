@@ -1,11 +1,14 @@
 """What the jobs beside a struck one felt: the mean time of the steps that were under way."""
 
+import math
+
 import pytest
 
 from testbed.analysis.clocks import Instant
 from testbed.analysis.report_columns import timed_changes
-from testbed.analysis.side_by_side import mean_step_time
+from testbed.analysis.side_by_side import mean_step_time, slowed_at
 from testbed.analysis.steps import Step, spans
+from testbed.events import Event
 
 
 def step(end, number, work="", timed_changes=0.0):
@@ -54,3 +57,19 @@ def test_what_passes_between_the_time_slots_of_an_all_to_all_is_its_own():
     assert timed_changes({"changes": [0.1, 0.2]}) == pytest.approx(0.3)
     assert timed_changes({"changes": [0.1, 0.2], "slots": []}) == 0.0
     assert timed_changes({}) == 0.0
+
+
+def test_steps_that_began_before_a_rank_was_slowed_down_do_not_count():
+    """The first two take 0.1 s, and one that was under way then, too; all later ones 0.3 s."""
+    found = steps(1.0, 1.1, 1.2, 1.3, 1.6, 1.9, 2.2)
+    assert mean_step_time(found, 0.0, 9.0, 1.25) == pytest.approx(0.3)
+    assert mean_step_time(found, 0.0, 9.0) == pytest.approx(0.2)
+    assert mean_step_time(found, 0.0, 9.0, 5.0) is None
+
+
+def test_a_rank_that_is_slowed_down_after_a_job_was_struck_hides_nothing_of_that():
+    at = [(1.0, False), (2.0, False), (3.0, True), (4.0, False)]
+    events = [Event(n, t, "fault.inject", "", data={"breaks": b}) for n, (t, b) in enumerate(at)]
+    assert slowed_at(events, struck=3.0) == 2.0
+    assert slowed_at(events, struck=math.inf) == 4.0
+    assert slowed_at(events[2:3], struck=3.0) == -math.inf
