@@ -13,6 +13,7 @@ import select
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ _STALE = 0.05
 """Seconds until an order to leave that was about an older generation is looked at once more."""
 
 
-class Library:
+class Library(ABC):
     """The ranks of one generation, connected by torch.distributed besides their own connections.
 
     Left and PeerLost may come from any call; after either the object must not be used any more.
@@ -74,17 +75,17 @@ class Library:
         os.close(self._end)
         self._shut()
 
+    @abstractmethod
     def all_reduce(self) -> ScheduleRecord:
         """Replace the vector by its sum over the ranks, with the library's own AllReduce."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _open(self, store: dist.Store) -> None:
         """Connect to the other ranks, which meet at a store."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shut(self) -> None:
         """Release what was opened."""
-        raise NotImplementedError
 
     def take(self, vector: Vector) -> None:
         """Set the contiguous vector to work on: in place, or on a copy on the GPU."""
@@ -110,13 +111,13 @@ class Library:
         self._hand_on(number)
         return store if is_first else dist.TCPStore(host, int(number[0]), is_master=False)
 
+    @abstractmethod
     def _address_of_the_first(self) -> str:
         """Return the address of the first rank's port, as this rank reaches it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _hand_on(self, number: Vector) -> None:
         """Hand one number from the first rank to all others."""
-        raise NotImplementedError
 
     def _break_when_told(self) -> None:
         """Break what is under way when the generation must be left, until the end.
