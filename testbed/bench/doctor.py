@@ -16,7 +16,7 @@ from testbed.bench.identities import of_instrument
 from testbed.bench.instrument_factory import make_instrument, opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import LabError, NotKnown, TestbedError
-from testbed.fabric.circuits import FibrePair, Fibres, HostPort
+from testbed.fabric.circuits import wired_ends
 from testbed.fabric.device import Capabilities, spans
 from testbed.schema import Host, Lab, avoided
 from testbed.units import counted
@@ -95,10 +95,7 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
 
 def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
     """Raise LabError for a fibre of the lab file at a port that the switch does not have."""
-    wired: list[tuple[HostPort | FibrePair, Fibres]] = [*lab.wiring().items()]
-    for pair in lab.fibre_pairs().values():
-        wired += [(pair, pair.near), (pair, pair.far)]
-    for port, fibres in wired:
+    for port, fibres in wired_ends(lab.wiring(), lab.fibre_pairs().values()):
         both = can.ingress | can.egress if fibres.is_bidi else frozenset[int]()
         into = "sends into", fibres.tx, "enters", can.ingress | both
         out_of = "receives from", fibres.rx, "leaves", can.egress | both

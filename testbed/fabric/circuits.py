@@ -103,6 +103,14 @@ class FibrePair:
         return self.near.tx, self.near.rx, self.far.tx, self.far.rx
 
 
+def wired_ends(
+    wiring: Wiring, between: Iterable[FibrePair]
+) -> list[tuple[HostPort | FibrePair, Fibres]]:
+    """Return what ends at switches, host ports first, each with its two fibres there."""
+    ends: list[tuple[HostPort | FibrePair, Fibres]] = [*wiring.items()]
+    return ends + [(pair, end) for pair in between for end in (pair.near, pair.far)]
+
+
 def fibre_ends(
     wiring: Wiring, hosts: Iterable[str], between: Iterable[FibrePair] = ()
 ) -> frozenset[SwitchPort]:
@@ -294,8 +302,7 @@ class HostEnds:
     """Maps cross-connects to what is at their ends, by the wiring and the fibres `between`."""
 
     def __init__(self, wiring: Wiring, between: Iterable[FibrePair] = ()) -> None:
-        ends: list[tuple[HostPort | FibrePair, Fibres]] = [*wiring.items()]
-        ends += [(pair, end) for pair in between for end in (pair.near, pair.far)]
+        ends = wired_ends(wiring, between)
         self._sources = {fibres.tx: what for what, fibres in ends}
         self._sinks = {fibres.rx: what for what, fibres in ends}
 
