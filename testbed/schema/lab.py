@@ -28,7 +28,14 @@ from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
 from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
-from testbed.schema.rack import FibreEnds, Rack, fibre_pair, fibre_problems, rack_problems
+from testbed.schema.rack import (
+    FibreEnds,
+    Rack,
+    fibre_pair,
+    fibre_problems,
+    limit_problems,
+    rack_problems,
+)
 from testbed.schema.source import Source, Steps
 from testbed.schema.switch_ports import (
     End,
@@ -229,7 +236,9 @@ class Lab(Document):
         ]
         yield from self._fibre_end_problems(ends)
         yield from self._repeats(ends, "is wired twice")
-        yield from fibre_problems(self.fibres, self.hosts)
+        yield from fibre_problems(self.fibres)
+        if self.fibres:
+            yield from limit_problems(self.hosts, self.switches)
         if self.rack is not None:
             yield from rack_problems(self.rack, self.hosts, self.fibres)
         yield from side_problems(self.switches, ends)

@@ -12,6 +12,8 @@ from pydantic import Field, model_validator
 from testbed.fabric.circuits import FibrePair, Fibres, Side
 from testbed.rack.torus import Torus
 from testbed.schema.hosts import Host
+from testbed.schema.instruments import Switch
+from testbed.schema.source import Steps
 from testbed.schema.text_types import LitPort, Name
 from testbed.schema.validation import Problem, StrictModel
 
@@ -60,26 +62,31 @@ def fibre_pair(name: str, ends: FibreEnds, side_of: Callable[[Fibres], Side | No
     return FibrePair(name, near, far)
 
 
-def fibre_problems(
-    fibres: Mapping[Name, FibreEnds], hosts: Mapping[Name, Host]
-) -> Iterator[Problem]:
-    """Yield fibres that lead back to the switch where they begin, and limits that none could keep.
-
-    The light that fibres bring from another switch is not known where it reaches a receiver.
-    """
-    limited = (
-        ("hosts", name, "ports", key, "max_dbm")
-        for name, host in hosts.items()
-        for key, port in host.ports.items()
-        if port.max_dbm is not None
-    )
-    for steps in limited if fibres else ():
-        message = "a limit is not kept where `fibres` bring light of other switches"
-        yield Problem(steps, message, "put an attenuator or another receiver there")
+def fibre_problems(fibres: Mapping[Name, FibreEnds]) -> Iterator[Problem]:
+    """Yield fibres that lead back to the switch where they begin."""
     for name, (one, other) in fibres.items():
         if one.tx.switch == other.tx.switch:
             message = f"both ends are at {one.tx.switch}, and fibres join two switches"
             yield Problem(("fibres", name), message)
+
+
+def limit_problems(
+    hosts: Mapping[Name, Host], switches: Mapping[Name, Switch]
+) -> Iterator[Problem]:
+    """Yield limits on light, none of which can be kept in a lab with fibres between switches.
+
+    A change is checked switch by switch, and that of one may change the light in another.
+    """
+    limits: list[Steps] = [
+        ("hosts", name, "ports", key, "max_dbm")
+        for name, host in hosts.items()
+        for key, port in host.ports.items()
+        if port.max_dbm is not None
+    ]
+    limits += [("switches", name, "keep_alive") for name, s in switches.items() if s.keep_alive]
+    for steps in limits:
+        message = f"{steps[-1]} cannot be kept where `fibres` bring light from other switches"
+        yield Problem(steps, message, f"remove {steps[-1]}, or `fibres`")
 
 
 def rack_problems(

@@ -79,47 +79,50 @@ def test_a_rack_without_fibres_is_refused(tmp_path):
 
 TWO = """\
 lab: two
-rack: {servers: [2, 1, 1]}
+rack: {{servers: [2, 1, 1]}}
 hosts:
-  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/8, tx: one.1, rx: one.7}}}
-  h1: {ssh: h1, ports: {p0: {interface: e, address: 10.0.0.2/8, tx: one.2, rx: one.8}}}
+  h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: one.1, rx: one.2}}}}}}
+  h1: {{ssh: h1, ports: {{p0: {{interface: e, address: 10.0.0.2/8, tx: {0}.3, rx: {0}.4}}}}}}
+fibres: {{{1}}}
 switches:
-  one: {driver: photonic-mesh, resource: "tcp://192.0.2.1:1", ports: [1-12], width: 6, height: 6}
+  one: {{driver: polatis, resource: "tcp://192.0.2.1:1", ports: [1-8], size: [8, 0]}}
+  two: {{driver: polatis, resource: "tcp://192.0.2.2:1", ports: [1-8], size: [8, 0]}}
 """
+A = "a: [{tx: one.7, rx: one.8}, {tx: two.7, rx: two.8}]"
+B = "b: [{tx: one.5, rx: one.6}, {tx: two.5, rx: two.6}]"
+
+
+def two(tmp_path, switch, fibres):
+    """Read a rack of two servers, the second of which is on a switch, with fibres."""
+    (tmp_path / "lab.yaml").write_text(TWO.format(switch, fibres))
+    return load_lab(tmp_path / "lab.yaml")
 
 
 def test_two_servers_on_one_switch_are_refused(tmp_path):
-    (tmp_path / "lab.yaml").write_text(TWO)
     with pytest.raises(FileError, match=r"2:17: rack\.servers: two servers of a rack are on one"):
-        load_lab(tmp_path / "lab.yaml")
+        two(tmp_path, "one", "")
 
 
-ONE_SIDED = """\
-lab: two
-rack: {servers: [2, 1, 1]}
-hosts:
-  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/8, tx: one.1, rx: one.2}}}
-  h1: {ssh: h1, ports: {p0: {interface: e, address: 10.0.0.2/8, tx: two.1, rx: two.2}}}
-fibres:
-  a: [{tx: one.7, rx: one.8}, {tx: two.7, rx: two.8}]
-  b: [{tx: one.5, rx: one.6}, {tx: two.5, rx: two.6}]
-switches:
-  one: {driver: polatis, resource: "tcp://192.0.2.1:1", ports: [1-8], size: [8, 0]}
-  two: {driver: polatis, resource: "tcp://192.0.2.2:1", ports: [1-8], size: [8, 0]}
-"""
+def test_a_link_with_too_few_fibres_is_told_how_many_it_needs(tmp_path):
+    """An axis of two has each link twice."""
+    with pytest.raises(FileError, match=r"1 fibre pairs join h0 and h1, .* they would be 2"):
+        two(tmp_path, "two", A)
 
 
 def test_on_a_switch_with_one_side_the_lower_port_of_a_cross_connect_comes_first(tmp_path):
-    (tmp_path / "lab.yaml").write_text(ONE_SIDED)
-    lab = load_lab(tmp_path / "lab.yaml")
+    lab = two(tmp_path, "two", f"{A}, {B}")
     ends = HostPort("h0", "p0"), HostPort("h1", "p0")
     found = cross_connects([Circuit.between(*ends, [lab.fibre_pairs()["a"]])], lab.wiring())
-    assert sorted(map(str, found)) == ["one.1→8", "one.2→7", "two.1→8", "two.2→7"]
+    assert sorted(map(str, found)) == ["one.1→8", "one.2→7", "two.3→8", "two.4→7"]
 
 
-def test_a_limit_on_received_light_is_refused_beside_fibres(tmp_path):
-    limited = ("rx: mesh<n>.7}", "rx: mesh<n>.7, max_dbm: -3 dBm}")
-    said = problems(tmp_path, limited)
-    assert any(
-        "ports.p0.max_dbm: a limit is not kept where `fibres` bring light" in s for s in said
-    )
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("rx: mesh<n>.7}", "rx: mesh<n>.7, max_dbm: -3 dBm}", "hosts.h0.ports.p0.max_dbm: max_dbm"),
+        ("identity: TB-0020", "identity: TB-0020, keep_alive: [7]", "mesh0.keep_alive: keep_alive"),
+    ],
+)
+def test_limits_on_light_are_refused_where_other_switches_change_it(tmp_path, old, new, said):
+    found = problems(tmp_path, (old, new))
+    assert any(f"{said} cannot be kept where `fibres` bring light" in one for one in found)
