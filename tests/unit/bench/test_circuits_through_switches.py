@@ -2,9 +2,16 @@
 
 import pytest
 
+from testbed.bench.bench import Bench
+from testbed.bench.cross_connect_rows import read_rows
+from testbed.bench.doctor import _check_fibres
 from testbed.bench.fabric import Fabric
-from testbed.errors import BusyError, InstrumentError
+from testbed.bench.lease_resources import needs
+from testbed.errors import BusyError, InstrumentError, LabError
 from testbed.fabric.circuits import Circuit, FibrePair, Fibres, HostPort, SwitchPort
+from testbed.fabric.device import Capabilities
+from testbed.record.rundir import RunDirectory
+from testbed.schema import load_lab
 from tests.unit.bench.optical_rig import Rack, leased, soon
 
 
@@ -87,3 +94,50 @@ def test_circuits_are_named_by_their_fibres_where_somebody_else_took_one_down(ra
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@9),(@17)", "b")
     with pytest.raises(BusyError, match=r"9→17 \(f to h0x.p0\)"):
         rack.has("job")
+
+
+LAB = """\
+lab: two
+hosts:
+  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/8, tx: a.1, rx: a.17}}}
+  h0x: {ssh: h0x, ports: {p0: {interface: e, address: 10.0.0.2/8, tx: b.1, rx: b.17}}}
+fibres:
+  f: [{tx: a.9, rx: a.25}, {tx: b.9, rx: b.25}]
+  g: [{tx: a.10, rx: a.26}, {tx: b.10, rx: b.26}]
+switches:
+  a: {driver: polatis, resource: "tcp://192.0.2.1:1", ports: [1-32]}
+  b: {driver: polatis, resource: "tcp://192.0.2.2:1", ports: [1-32]}
+"""
+SET_ASIDE = "quarantine: [{what: b.9, until: 2099-12-31, reason: its connector is dirty}]\n"
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / "lab.yaml").write_text(LAB + SET_ASIDE)
+    return load_lab(tmp_path / "lab.yaml")
+
+
+def test_rows_of_a_switch_name_the_fibres_to_other_switches(rack, lab):
+    rack.has("job", WAY)
+    rows = read_rows(lab, "a", rack.drivers["a"], soon())
+    assert [str(row.ends) for row in rows] == ["h0.p0 to f", "f to h0.p0"]
+
+
+def test_a_fibre_in_quarantine_is_not_leased(lab):
+    ports = {str(one) for one in needs(lab, ["h0"])}
+    assert {"a.1", "a.17", "a.10", "b.26"} <= ports
+    assert not {"a.9", "a.25", "b.9", "b.25"} & ports
+
+
+def test_a_fibre_in_quarantine_is_none_that_a_run_may_use(rack, lab, tmp_path):
+    bench = Bench(lab, RunDirectory.create(tmp_path, "e"), rack.journal, rack.log, None)
+    bench.switches.update(rack.drivers)
+    bench.open_fabric(lab.wiring())
+    ports = {one.name: sorted(one.ports) for one in bench.fabric._crossbars.all}
+    assert ports == {"a": [1, 10, 17, 26], "b": [1, 10, 17, 26]}
+
+
+def test_doctor_finds_a_fibre_at_a_port_that_the_switch_does_not_have(lab):
+    can = Capabilities(frozenset(range(1, 10)), frozenset(range(17, 33)), 0.1, 1.0)
+    with pytest.raises(LabError, match=r"g sends into a\.10, but light enters this switch at 1-9"):
+        _check_fibres(lab, "a", can)

@@ -72,14 +72,17 @@ def test_a_slice_without_free_fibres_between_its_servers_is_refused(placed):
     assert "e.yaml:6:" in str(refused.value)
 
 
-def test_a_fibre_in_quarantine_is_neither_used_nor_leased(placed):
+def test_a_fibre_in_quarantine_is_not_used(placed):
     found = placed("ranks: 2", quarantine="mesh1.3")  # an end of f01a
     assert found["j0"].hosts == ("h2", "h3")
-    lab = load_lab("lab.yaml")
-    leased = {str(one) for one in needs(lab, ["h2"])}
-    assert {"mesh0", "mesh5"} <= leased  # circuits of h2 may pass any mesh, which is leased whole
     found = placed("ranks: 2, hosts: [h0, h1]", quarantine="mesh1.3")
     assert sorted(len(circuit.via) for circuit in found["j0"].circuits) != [1, 1]
+
+
+def test_a_run_leases_every_mesh_that_its_circuits_may_pass(placed):
+    placed("ranks: 2")
+    leased = {str(one) for one in needs(load_lab("lab.yaml"), ["h2"])}
+    assert {f"mesh{n}" for n in range(6)} <= leased
 
 
 @pytest.mark.parametrize("name", ["shrink", "restart"])
