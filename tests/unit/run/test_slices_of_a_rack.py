@@ -95,6 +95,21 @@ def test_a_policy_that_joins_hosts_over_one_switch_is_refused(placed, name):
         placed(f"ranks: 3, {checkpoint}", more=more, planned=True)
 
 
+def test_on_the_packet_switch_of_a_rack_any_policy_may_recover(tmp_path):
+    """Its circuits pass several switches, and this job has none."""
+    port = "\n      e0: {interface: eth3, address: 10.0.1.<n+1>/24, packet: tor.<n+1>}"
+    text = SLICES.read_text().replace("rx: mesh<n>.8}", "rx: mesh<n>.8}" + port)
+    lab, file = tmp_path / "lab.yaml", tmp_path / "e.yaml"
+    lab.write_text(text + "packet_switches: {tor: {ports: [1-6]}}\n")
+    shrinks = FAULT.replace("power-cut", "rank-kill").replace("splice", "shrink")
+    file.write_text(
+        "experiment: small\nquestion: May it shrink?\nneeds: {hosts: 3, fabric: packet}\n"
+        f"jobs: {{j0: {{kind: train, ranks: 3}}}}\n{shrinks}"
+    )
+    plan = make_plan(load_experiment(file), load_lab(lab), seed=1)
+    assert [planned.kind for arm in plan.arms for planned in arm.controllers] == ["shrink"]
+
+
 def test_the_spare_is_one_that_fibres_join_to_the_slice(placed):
     """h4 could reach no neighbour past j1, whose circuits have all fibres; h2 can."""
     jobs = "ranks: 2, spares: 1, hosts: [h0, h1, h2]", "ranks: 2, hosts: [h3, h5]"
