@@ -40,7 +40,7 @@ def test_long_sums_take_half_as_long_over_two_circuits(testbed: CommandLine) -> 
     assert 1.6 <= two["median"] / one["median"] <= 2.1
 
 
-def test_it_goes_on_with_a_spare_over_other_circuits(testbed: CommandLine) -> None:
+def test_gloo_goes_on_with_a_spare_over_other_circuits(testbed: CommandLine) -> None:
     summary, run = testbed.run_text(REPLACED, "slices", "-S", "lab.twin.settle=10 ms")
     assert [trial["outcome"] for trial in summary["trials"]] == ["recovered"]
     rows = (run / "events.jsonl").read_text().splitlines()
