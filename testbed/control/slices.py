@@ -114,19 +114,20 @@ def circuits_of_ranks(
     rack: RackFibres,
     circuits: Matching,
     hosts: Sequence[str],
-    paths: Mapping[tuple[int, int], Route],
+    paths: Mapping[tuple[int, int], Sequence[Route]],
     beside: Matching,
 ) -> Matching:
     """Return the circuits of ranks on hosts with the fibres that they pass.
 
-    `paths` are those of the circuits between two ranks, from the lower rank to the higher; `beside`
-    are circuits of other jobs.
+    `paths` are those of the circuits between two ranks, one each, from the lower rank to the
+    higher; `beside` are circuits of other jobs.
     """
     rank = {host: number for number, host in enumerate(hosts)}
+    left = {link: iter(routes) for link, routes in paths.items()}
 
     def route(a: HostPort, b: HostPort) -> Route:
         one, other = rank[a.host], rank[b.host]
-        return paths[one, other] if one < other else paths[other, one][::-1]
+        return next(left[one, other]) if one < other else next(left[other, one])[::-1]
 
     ways = ((circuit, route(*circuit.ends)) for circuit in sorted(circuits))
     return circuits_along(rack, ways, beside) - beside

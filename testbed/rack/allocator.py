@@ -77,7 +77,7 @@ def _impossible(torus: Torus, graph: SlotGraph, state: Occupancy) -> str | None:
     for (a, b), fibres in graph.edges.items():
         needs[a] += fibres
         needs[b] += fibres
-    bundle = gcd(*graph.edges.values()) or 1
+    bundle = _thinnest(graph)
     room = [
         sum(state.room[link] // bundle * bundle for _, link in torus.neighbours[server])
         for server in state.free
@@ -91,11 +91,16 @@ def _impossible(torus: Torus, graph: SlotGraph, state: Occupancy) -> str | None:
     return None
 
 
+def _thinnest(graph: SlotGraph) -> int:
+    """Return the fibres of which every bundle has a multiple; fewer on a link carry nothing."""
+    return gcd(*(fibres for _, fibres in graph.bundles)) or 1
+
+
 def _requests(torus: Torus, graph: SlotGraph, state: Occupancy) -> Iterator[Request]:
     """Yield the request with more and more of each link's fibres, from the fewest that can do."""
     carried = [whole - left for whole, left in zip(torus.links.values(), state.room, strict=True)]
-    bundle = gcd(*graph.edges.values()) or 1
-    fewest = max([*carried, *graph.edges.values()], default=0)
+    bundle = _thinnest(graph)
+    fewest = max([*carried, *(fibres for _, fibres in graph.bundles)], default=0)
     before = None
     for limit in range(fewest, max(torus.links.values(), default=0) + 1):
         room = tuple(

@@ -19,13 +19,14 @@ from testbed.rack.parting import PartingSets, Sides
 from testbed.rack.search import Request
 from testbed.rack.slices import Slice
 from testbed.rack.symmetry import in_connection, slots_below
-from testbed.rack.torus import Link
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
 
+MOST_SLOTS = 16
+"""Slots up to which every place is searched."""
 _UNREACHED = 1 << 20
 
 
@@ -56,7 +57,8 @@ class _Tree:
         self.far = [_distances(asked, server) for server in range(len(asked.torus.servers))]
         self.room = list(asked.room)
         self.at: dict[int, int] = {}
-        self.paths: dict[Link, list[int]] = {}
+        self.paths: dict[int, list[int]] = {}
+        """By number of the bundle."""
 
         slack = self.separates(0, 0)  # nothing for any set, and none is separated yet
         for (a, b), room in zip(asked.torus.links, self.room, strict=True):
@@ -64,6 +66,8 @@ class _Tree:
         self.slack = slack
 
     def run(self) -> Slice | None:
+        if self.asked.graph.slots > MOST_SLOTS:
+            raise GivenUp  # the tables of cuts double with each slot
         self.sets = PartingSets(cuts(self.asked.torus), self.asked, self.slack)
         if not self._place(0, self.sets.begin(), sum(self.room)):
             return None
@@ -76,7 +80,8 @@ class _Tree:
     def _found(self) -> Slice:
         graph = self.asked.graph
         servers = tuple(self.at[slot] for slot in range(graph.slots))
-        return Slice(graph.shape, servers, tuple(tuple(self.paths[edge]) for edge in graph.edges))
+        paths = tuple(tuple(self.paths[number]) for number in range(len(graph.bundles)))
+        return Slice(graph.shape, servers, paths)
 
     def _node(self) -> None:
         self.nodes -= 1
@@ -121,23 +126,28 @@ class _Tree:
             left = left - width * self.separates(self.at[a], self.at[b])
         return left
 
-    def _demands(self) -> list[tuple[Link, int]]:
-        """Return the slot edges and their fibres, those with the longest paths first."""
-        edges = self.asked.graph.edges.items()
-        return sorted(edges, key=lambda edge: -self.far[self.at[edge[0][0]]][self.at[edge[0][1]]])
+    def _demands(self) -> list[int]:
+        """Return the numbers of the bundles, those with the longest paths first."""
+        bundles = self.asked.graph.bundles
 
-    def _lead(self, demands: list[tuple[Link, int]], slack: Array) -> bool:
-        """Find paths for the bundles of demands; all slots are placed."""
+        def apart(number: int) -> int:
+            (a, b), _ = bundles[number]
+            return self.far[self.at[a]][self.at[b]]
+
+        return sorted(range(len(bundles)), key=apart, reverse=True)
+
+    def _lead(self, demands: list[int], slack: Array) -> bool:
+        """Find paths for the bundles with the numbers in `demands`; all slots are placed."""
         if not demands:
             return True
-        edge, _ = demands[0]
-        self.paths[edge] = [self.at[edge[0]]]
+        (start, _), _ = self.asked.graph.bundles[demands[0]]
+        self.paths[demands[0]] = [self.at[start]]
         return self._step(demands, slack)
 
-    def _step(self, demands: list[tuple[Link, int]], slack: Array) -> bool:
-        """Move the bundle of the first demand on by one link, and so on to its end."""
-        (edge, width), end = demands[0], self.at[demands[0][0][1]]
-        path = self.paths[edge]
+    def _step(self, demands: list[int], slack: Array) -> bool:
+        """Move the first bundle of `demands` on by one link, and so on to its end."""
+        (_, slot), width = self.asked.graph.bundles[demands[0]]
+        path, end = self.paths[demands[0]], self.at[slot]
         here = path[-1]
         if here == end:
             return self._lead(demands[1:], slack)
@@ -162,7 +172,7 @@ class _Tree:
 
 def _distances(asked: Request, start: int) -> list[int]:
     """Return how many links every server is away, over those with room for the thinnest bundle."""
-    width = min(asked.graph.edges.values(), default=1)
+    width = min((fibres for _, fibres in asked.graph.bundles), default=1)
     far = [_UNREACHED] * len(asked.torus.servers)
     far[start] = 0
     reached = [start]

@@ -58,7 +58,7 @@ class _Model:
     def __init__(self, torus: Torus, graph: SlotGraph, state: Occupancy) -> None:
         self.torus, self.graph, self.state = torus, graph, state
         self.servers = sorted(state.free)
-        self.edges = list(graph.edges.items())
+        self.edges = list(graph.bundles)
         self.arcs = [arc for a, b in torus.links for arc in ((a, b), (b, a))]
         self.first_flow = graph.slots * len(self.servers)
         self.z = self.first_flow + len(self.edges) * len(self.arcs)
@@ -91,7 +91,8 @@ class _Model:
         low, high = np.zeros(self.z + 1), np.ones(self.z + 1)
         high[self.z] = max(self.torus.links.values())
         carried = zip(self.torus.links.values(), self.state.room, strict=True)
-        low[self.z] = max([*(whole - left for whole, left in carried), *self.graph.edges.values()])
+        bundles = (fibres for _, fibres in self.graph.bundles)
+        low[self.z] = max([*(whole - left for whole, left in carried), *bundles])
         return low, high
 
     def row(self, terms: Sequence[tuple[int, float]], low: float, high: float) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from testbed.rack.cuts import Cuts
 from testbed.rack.search import Request
 from testbed.rack.symmetry import in_connection
-from testbed.rack.torus import Shape, Torus, slot_graph
+from testbed.rack.torus import Link, SlotGraph
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ class PartingSets:
         least = order[begins]
         least = least[slack[least] < sum(asked.graph.edges.values())]  # others hold everything
         self._sides, self._slack = sides[:, least].astype(np.intp), slack[least]
-        self._tables = least_cuts(asked.torus, asked.graph.shape)
+        self._tables = least_cuts(asked.graph)
         self._slots = asked.graph.slots
 
     def begin(self) -> Sides:
@@ -89,25 +89,28 @@ def _by_way(sides: Array, slack: Array) -> tuple[Array, Array]:
     return order, begins[ways > 0]
 
 
-@lru_cache(maxsize=64)
-def least_cuts(torus: Torus, shape: Shape) -> tuple[Array, ...]:
+def least_cuts(graph: SlotGraph) -> tuple[Array, ...]:
     """Return for each number of placed slots the fibres that a set of servers must cut at least.
 
     Each is a flat table, by which of the placed slots are in the set, as bits in their order, and
     by how many of the others are in it at least and at most.
     """
+    return _least_cuts(graph.slots, tuple(graph.edges.items()))
+
+
+@lru_cache(maxsize=64)
+def _least_cuts(slots: int, edges: tuple[tuple[Link, int], ...]) -> tuple[Array, ...]:
     import numpy as np
 
-    graph = slot_graph(torus, shape)
-    place = {slot: bit for bit, slot in enumerate(in_connection(graph.slots, graph.edges))}
-    sets = np.arange(1 << graph.slots)
+    place = {slot: bit for bit, slot in enumerate(in_connection(slots, dict(edges)))}
+    sets = np.arange(1 << slots)
     least = np.zeros((len(sets), 1), np.int32)
-    for (a, b), fibres in graph.edges.items():
+    for (a, b), fibres in edges:
         least[:, 0] += fibres * (((sets >> place[a]) ^ (sets >> place[b])) & 1)
     tables = [least.reshape(-1)]
-    for placed in reversed(range(graph.slots)):
+    for placed in reversed(range(slots)):
         out, inside = least[: 1 << placed], least[1 << placed :]
-        least = np.full((len(out), graph.slots - placed + 1), _NEVER, np.int32)
+        least = np.full((len(out), slots - placed + 1), _NEVER, np.int32)
         least[:, :-1] = out
         least[:, 1:] = np.minimum(least[:, 1:], inside)
         tables.append(_over_ranges(least).reshape(-1))

@@ -29,9 +29,9 @@ class Request:
 
     @cached_property
     def peers(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Return each slot's neighbours, with the number of fibres of the bundle to each."""
+        """Return each slot's neighbours, one for each bundle, with its number of fibres."""
         peers: list[list[tuple[int, int]]] = [[] for _ in range(self.graph.slots)]
-        for (a, b), fibres in self.graph.edges.items():
+        for (a, b), fibres in self.graph.bundles:
             peers[a].append((b, fibres))
             peers[b].append((a, fibres))
         return tuple(map(tuple, peers))
@@ -55,7 +55,7 @@ class _Attempt:
         self.near = [rng.sample(near, len(near)) for near in asked.torus.neighbours]
         self.left = set(asked.free)
         self.at: dict[int, int] = {}
-        self.paths: dict[tuple[int, int], Route] = {}
+        self.paths: dict[tuple[int, int], list[Route]] = {}
 
     def run(self) -> Slice | None:
         for slot in self._order():
@@ -63,7 +63,9 @@ class _Attempt:
                 return None
         graph = self.asked.graph
         servers = tuple(self.at[slot] for slot in range(graph.slots))
-        return Slice(graph.shape, servers, tuple(self.paths[edge] for edge in graph.edges))
+        return Slice(
+            graph.shape, servers, tuple(self.paths[edge].pop() for edge, _ in graph.bundles)
+        )
 
     def _order(self) -> Iterator[int]:
         """Yield the slots from a random one on, each next to as many before it as can be."""
@@ -135,5 +137,6 @@ class _Attempt:
             self.room[link] -= fibres
             path.append(there)
         first, second = min(slot, peer), max(slot, peer)
-        self.paths[first, second] = tuple(path if slot == first else path[::-1])
+        route = tuple(path if slot == first else path[::-1])
+        self.paths.setdefault((first, second), []).append(route)
         return True

@@ -2,48 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 
 from testbed.rack.allocator import NODES, place_graph
 from testbed.rack.complete import GivenUp, search_paths
 from testbed.rack.search import Request
-from testbed.rack.slices import Occupancy, Refusal, Slice
+from testbed.rack.slices import Occupancy, Refusal, Route, Slice
 from testbed.rack.torus import Link, Shape, SlotGraph, Torus, blocks
 
-NO_ROUTE = "no path between its servers has a free fibre for each of their circuits"
+NO_ROUTE = "no paths between its servers have a free fibre for each of their circuits"
 
 
-def slots_of_ranks(ranks: int, links: Mapping[Link, int]) -> SlotGraph:
-    """Return ranks as the slots of a slice, with the number of circuits between each two."""
-    return SlotGraph((ranks, 1, 1), ranks, dict(sorted(links.items())))
+Links = Mapping[Link, int]
+"""The number of circuits between each two ranks, the lower one first."""
 
 
-def place_ranks(torus: Torus, graph: SlotGraph, state: Occupancy) -> Slice | Refusal:
+@dataclass(frozen=True, slots=True)
+class PlacedRanks:
+    """The server of each rank, and the path of each circuit from the lower rank to the higher."""
+
+    servers: tuple[int, ...]
+    paths: Mapping[Link, tuple[Route, ...]]
+
+
+def place_ranks(torus: Torus, ranks: int, links: Links, state: Occupancy) -> PlacedRanks | Refusal:
     """Return servers for the ranks of a job, and the paths of their circuits.
 
     They are a row along an axis where that is free and needs no other server to pass light on, or
     else any free ones.
     """
-    for servers in rows(torus, graph.slots):
+    for servers in rows(torus, ranks):
         if state.free.issuperset(servers):
-            found = route_ranks(torus, graph, servers, state.room)
-            if isinstance(found, Slice) and all(
-                {*servers}.issuperset(path) for path in found.paths
-            ):
+            inside = tuple(
+                fibres * ({a, b} <= {*servers})
+                for (a, b), fibres in zip(torus.links, state.room, strict=True)
+            )
+            found = route_ranks(torus, servers, links, inside)
+            if isinstance(found, PlacedRanks):
                 return found
-    return place_graph(torus, graph, state)
+    return _in_bundles_or_apart(ranks, links, lambda graph: place_graph(torus, graph, state))
 
 
 def route_ranks(
-    torus: Torus, graph: SlotGraph, servers: Sequence[int], room: Sequence[int]
-) -> Slice | Refusal:
+    torus: Torus, servers: Sequence[int], links: Links, room: Sequence[int]
+) -> PlacedRanks | Refusal:
     """Return the paths of the circuits between ranks on given servers; `room` is free fibres."""
-    asked = Request(torus, graph, frozenset(servers), tuple(room))
-    try:
-        found = search_paths(asked, servers, NODES)
-    except GivenUp:
-        return Refusal(NO_ROUTE, proved=False)
-    return found or Refusal(NO_ROUTE, proved=True)
+
+    def routed(graph: SlotGraph) -> Slice | Refusal:
+        try:
+            asked = Request(torus, graph, frozenset(servers), tuple(room))
+            found = search_paths(asked, servers, NODES)
+        except GivenUp:
+            return Refusal(NO_ROUTE, proved=False)
+        return found or Refusal(NO_ROUTE, proved=True)
+
+    return _in_bundles_or_apart(len(servers), links, routed)
+
+
+def _in_bundles_or_apart(
+    ranks: int, links: Links, placed: Callable[[SlotGraph], Slice | Refusal]
+) -> PlacedRanks | Refusal:
+    """Return what takes fewer fibres: one path for all circuits of two ranks, or one for each."""
+    together = SlotGraph((ranks, 1, 1), ranks, dict(sorted(links.items())))
+    found = _placed(together, placed(together))
+    if max(links.values(), default=1) == 1:
+        return found
+    apart = replace(together, apart=True)
+    other = _placed(apart, placed(apart))
+    return other if _fibres(other) < _fibres(found) or isinstance(found, Refusal) else found
+
+
+def _placed(graph: SlotGraph, found: Slice | Refusal) -> PlacedRanks | Refusal:
+    if isinstance(found, Refusal):
+        return found
+    paths: dict[Link, tuple[Route, ...]] = {}
+    for (link, circuits), path in zip(graph.bundles, found.paths, strict=True):
+        paths[link] = paths.get(link, ()) + (path,) * circuits
+    return PlacedRanks(found.servers, paths)
+
+
+def _fibres(found: PlacedRanks | Refusal) -> float:
+    """Return the number of fibres that all circuits take."""
+    if isinstance(found, Refusal):
+        return inf
+    return sum(len(path) - 1 for paths in found.paths.values() for path in paths)
 
 
 def rows(torus: Torus, length: int) -> Iterator[tuple[int, ...]]:

@@ -11,8 +11,7 @@ from testbed.fabric.circuits import FibrePair, Matching
 from testbed.fabric.links import Link
 from testbed.fabric.topology import Ports, ring
 from testbed.rack.slices import Occupancy, Refusal
-from testbed.rack.slices_of_ranks import place_ranks, route_ranks, rows, slots_of_ranks
-from testbed.rack.torus import SlotGraph
+from testbed.rack.slices_of_ranks import place_ranks, route_ranks, rows
 from testbed.schema import Lab, usable_fibres
 
 
@@ -45,7 +44,7 @@ def hosts_of_slice(
     Raise ValueError where there are none.
     """
     state = Occupancy(frozenset(map(rack.server, free)), rack.room(fibres_of(beside)))
-    found = place_ranks(rack.torus, _graph(ranks, links), state)
+    found = place_ranks(rack.torus, ranks, _circuits_between(links), state)
     if isinstance(found, Refusal):
         raise ValueError(_text_of(found))
     return tuple(rack.hosts[server] for server in found.servers)
@@ -62,13 +61,11 @@ def circuits_of_slice(
 
     Raise ValueError where too few are free beside circuits of other jobs.
     """
-    graph = _graph(len(hosts), links)
-    servers = [rack.server(host) for host in hosts]
-    found = route_ranks(rack.torus, graph, servers, rack.room(fibres_of(beside)))
+    servers, room = [rack.server(host) for host in hosts], rack.room(fibres_of(beside))
+    found = route_ranks(rack.torus, servers, _circuits_between(links), room)
     if isinstance(found, Refusal):
         raise ValueError(_text_of(found))
-    paths = dict(zip(graph.edges, found.paths, strict=True))
-    return circuits_of_ranks(rack, circuits, hosts, paths, beside)
+    return circuits_of_ranks(rack, circuits, hosts, found.paths, beside)
 
 
 def spares_of_slice(
@@ -85,13 +82,6 @@ def spares_of_slice(
     Of these come first those in the fewest free rows of as many servers as the slice has, then the
     last of the rack: so rows stay free for other slices.
     """
-    beside_it = replace(rack, taken=fibres_of(beside))
-
-    def replaces(spare: str) -> int:
-        places = range(len(hosts))
-        rings = (ring((*hosts[:n], spare, *hosts[n + 1 :]), ports) for n in places)
-        return sum(joined_to_newcomer(beside_it, one, circuits, spare) is not None for one in rings)
-
     numbers = {*map(rack.server, free)}
     whole = [row for row in rows(rack.torus, len(hosts)) if numbers.issuperset(row)]
 
@@ -99,13 +89,29 @@ def spares_of_slice(
         return sum(rack.server(spare) in row for row in whole)
 
     def order(spare: str) -> tuple[int, int, int]:
-        return -replaces(spare), rows_broken(spare), -rack.server(spare)
+        places = places_of_spare(rack, hosts, ports, circuits, spare, beside)
+        return -places, rows_broken(spare), -rack.server(spare)
 
     return tuple(sorted(free, key=order)[:count])
 
 
-def _graph(ranks: int, links: Iterable[Link]) -> SlotGraph:
-    return slots_of_ranks(ranks, Counter((a, b) for (a, _), (b, _) in links))
+def places_of_spare(
+    rack: RackFibres,
+    hosts: Sequence[str],
+    ports: Ports,
+    circuits: Matching,
+    spare: str,
+    beside: Matching,
+) -> int:
+    """Return the number of ranks of a ring to whose neighbours free fibres lead from a spare."""
+    beside_it, places = replace(rack, taken=fibres_of(beside)), range(len(hosts))
+    rings = (ring((*hosts[:n], spare, *hosts[n + 1 :]), ports) for n in places)
+    return sum(joined_to_newcomer(beside_it, one, circuits, spare) is not None for one in rings)
+
+
+def _circuits_between(links: Iterable[Link]) -> Counter[tuple[int, int]]:
+    """Return the number of circuits between each two ranks, the lower one first."""
+    return Counter((min(a, b), max(a, b)) for (a, _), (b, _) in links)
 
 
 def _text_of(refusal: Refusal) -> str:
