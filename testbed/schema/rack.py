@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -111,31 +111,42 @@ def rack_problems(
     if len(number) < len(hosts):
         yield Problem(at, "two servers of a rack are on one switch, and each has its own")
         return
-    yield from _link_problems(torus, list(hosts), number, fibres)
+    if torus.links:
+        yield from _link_problems(torus, list(hosts), number, fibres)
 
 
 def _link_problems(
     torus: Torus, hosts: list[str], number: Mapping[str, int], fibres: Mapping[Name, FibreEnds]
 ) -> Iterator[Problem]:
     """Yield fibres that join no neighbours, and links with more or fewer than the others."""
-    counts: Counter[tuple[int, int]] = Counter()
+    counts = dict.fromkeys(torus.links, 0)
     for name, (one, other) in fibres.items():
         ends = sorted(number.get(end.tx.switch, -1) for end in (one, other))
-        if (ends[0], ends[1]) not in torus.links:
+        if (ends[0], ends[1]) in counts:
+            counts[ends[0], ends[1]] += 1
+        else:
             message = "joins no switches of two servers that are neighbours in the rack"
             yield Problem(("fibres", name), message)
-        counts[ends[0], ends[1]] += 1
-    shares = Counter(-(-counts[link] // times) for link, times in torus.links.items())
-    each = max(shares, key=lambda share: (shares[share], share), default=1)
-    if uneven := [link for link, times in torus.links.items() if counts[link] != each * times]:
-        a, b = uneven[0]
+    at = ("rack", "servers")
+    shares = {link: Fraction(count, torus.links[link]) for link, count in counts.items()}
+    fewest, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    if not shares[most]:
+        yield Problem(at, "no fibres join its servers; list them under `fibres`")
+    elif shares[fewest] < shares[most]:
+        (a, b), (c, d) = fewest, most
+        twice = ", twice as many along an axis of two" if 2 in torus.links.values() else ""
         message = (
-            f"{counts[a, b]} fibre pairs join {hosts[a]} and {hosts[b]}, and in a torus with equal "
-            f"links they would be {each * torus.links[a, b]}"
+            f"{counts[fewest]} of the fibre pairs join {hosts[a]} and {hosts[b]}, {counts[most]} "
+            f"join {hosts[c]} and {hosts[d]}; in a torus all neighbours have equally many{twice}"
         )
-        yield Problem(("rack", "servers"), message)
-    elif not each:
-        yield Problem(("rack", "servers"), "no fibres join its servers; list them under `fibres`")
+        yield Problem(at, message)
+    elif shares[most] % 1:
+        a, b = most
+        message = (
+            f"{counts[most]} of the fibre pairs join {hosts[a]} and {hosts[b]}; along an axis of "
+            "two a torus joins each server with the other on both sides, so their number is even"
+        )
+        yield Problem(at, message)
 
 
 def _switches(host: Host) -> set[str]:

@@ -27,7 +27,7 @@ from testbed.run.places import ports_of_ranks
 from testbed.run.planning.arm_plans import PlannedController
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.placement import Placements
-from testbed.run.planning.slices import rack_of
+from testbed.run.planning.slices import places_of_spare, rack_of
 from testbed.schema import ControllerSpec, Experiment, Lab
 from testbed.schema.controllers import Controller as ControllerEntry
 from testbed.schema.plugin_entries import validated_entry
@@ -131,7 +131,7 @@ def check_controllers(
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
         if placements[spec.job].fabric == "circuit":
-            _check_fibres(experiment, lab, spec)
+            _check_fibres(experiment, lab, spec, placements)
     _check_faults(experiment)
     return tuple(planned)
 
@@ -186,15 +186,28 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
         )
 
 
-def _check_fibres(experiment: Experiment, lab: Lab, spec: ControllerSpec) -> None:
-    """Refuse a policy that knows of no circuits through several switches where there are some."""
-    if lab.rack is None or not spec.is_policy or kind("policies", spec.kind).recovery.finds_fibres:
+def _check_fibres(
+    experiment: Experiment, lab: Lab, spec: ControllerSpec, placements: Placements
+) -> None:
+    """Refuse a policy that finds no fibres between switches, and a spare that no fibres reach."""
+    if (rack := rack_of(lab)) is None or not spec.is_policy:
         return
-    raise FileError(
-        experiment.source.where(*spec.steps, "kind"),
-        f"{spec.kind} joins hosts over one switch, and circuits of lab {lab.lab} pass several",
-        hint="use splice, which finds free fibres between them",
-    )
+    if not kind("policies", spec.kind).recovery.finds_fibres:
+        raise FileError(
+            experiment.source.where(*spec.steps, "kind"),
+            f"{spec.kind} joins hosts over one switch, and circuits of lab {lab.lab} pass several",
+            hint="use splice, which finds free fibres between them",
+        )
+    job = placements[spec.job]
+    others = placements.circuits - job.circuits
+    for spare in job.spares:
+        if not places_of_spare(rack, job.hosts, lab.ports(), job.circuits, spare, others):
+            raise FileError(
+                experiment.source.where("jobs", spec.job, "spares"),
+                f"spare {spare} can replace no host of job {spec.job}: too few free fibres of lab "
+                f"{lab.lab} lead from it to their neighbours",
+                hint="name other hosts, or leave them to the planner, which picks spares by fibres",
+            )
 
 
 def _check_faults(experiment: Experiment) -> None:

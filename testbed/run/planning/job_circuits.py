@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from testbed.errors import FileError
@@ -20,7 +20,12 @@ from testbed.fabric.links import Links, ring_ports
 from testbed.fabric.topologies import Topology, name_of
 from testbed.fabric.topology import ring
 from testbed.jobs.contracts import CircuitRequestingJob, Job
-from testbed.run.planning.slices import circuits_of_slice, hosts_of_slice, rack_of, spares_of_slice
+from testbed.run.planning.slices import (
+    circuits_of_slice,
+    hosts_of_slice,
+    rack_of,
+    spares_of_slice,
+)
 from testbed.schema import ControllerSpec, Experiment, Lab
 
 
@@ -59,18 +64,39 @@ def hosts_in_rack(
     assert rack is not None
     if topology is None:
         return tuple(free)  # it is refused with its reason
-    try:
-        matchings, _ = _links(lab, free, job, topology)
-        hosts = hosts_of_slice(rack, job.ranks, matchings[0], free, others)
-        if not job.spares:
-            return hosts
-        ports = rank_ports(hosts, ports_alike(hosts, lab.ports()))
-        circuits = _made(lab, hosts, job, matchings, ports, others, may_move=True)
-        left = [host for host in free if host not in hosts]
-        about = rack, hosts, lab.ports(), circuits, left, job.spares, others
-        return (*hosts, *spares_of_slice(*about))
-    except ValueError as error:
-        raise _cannot_be_made(experiment, lab, name, topology, error) from None
+    refused: ValueError | None = None
+    for able in _by_ports(lab, free, job.ranks + job.spares):
+        try:
+            matchings, _ = _links(lab, able, job, topology)
+            hosts = hosts_of_slice(rack, job.ranks, matchings[0], able, others)
+            left = [host for host in able if host not in hosts]
+            if not job.spares or not _recovering(experiment, name):
+                return (*hosts, *left[: job.spares])
+            ports = rank_ports(hosts, ports_alike(hosts, lab.ports()))
+            circuits = _made(lab, hosts, job, matchings, ports, others, may_move=True)
+            about = rack, hosts, lab.ports(), circuits, left, job.spares, others
+            return (*hosts, *spares_of_slice(*about))
+        except ValueError as error:
+            refused = refused or error
+    raise _cannot_be_made(
+        experiment, lab, name, topology, refused or ValueError("too few hosts have fabric ports")
+    )
+
+
+def _by_ports(lab: Lab, free: Sequence[str], count: int) -> Iterator[list[str]]:
+    """Yield `count` hosts or more that have the most fabric ports, then more hosts with fewer."""
+    ports = lab.ports()
+    for fewest in sorted({len(ports[host]) for host in free} - {0}, reverse=True):
+        able = [host for host in free if len(ports[host]) >= fewest]
+        if len(able) >= count:
+            yield able
+
+
+def _recovering(experiment: Experiment, name: str) -> list[ControllerSpec]:
+    """Return the controllers that change the membership of a job."""
+    return [
+        spec for spec in experiment.reacting() if spec.job == name and "membership" in spec.acts_on
+    ]
 
 
 def _cannot_be_made(
@@ -104,11 +130,7 @@ def plan_circuits(
     called = name_of(topology)
     try:
         matchings, ports = _links(lab, hosts, job, topology)
-        recovering = [
-            spec
-            for spec in experiment.reacting()
-            if spec.job == name and "membership" in spec.acts_on
-        ]
+        recovering = _recovering(experiment, name)
         circuits = _made(lab, hosts, job, matchings, ports, others, may_move=bool(recovering))
         first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
     except ValueError as error:

@@ -17,6 +17,12 @@ FAULT = """\
 faults: [{kind: power-cut, job: j0, target: random, at: {step: 5}}]
 policy: {kind: splice}
 """
+ONE_PORT = """\
+  h0:
+    ssh: h0
+    power: pdu.1
+    ports: {p0: {interface: eth1, address: 10.0.0.1/24, tx: mesh0.1, rx: mesh0.7}}
+"""
 QUARANTINE = "quarantine: [{{what: {}, until: 2099-12-31, reason: it is worn out}}]\n"
 
 
@@ -25,8 +31,9 @@ def placed(tmp_path, monkeypatch):
     """Return what places jobs, each a line of keys, on the rack, of which parts are set aside."""
     monkeypatch.chdir(tmp_path)
 
-    def placed(*jobs, quarantine="", more="", planned=False, hosts=6):
+    def placed(*jobs, quarantine="", more="", planned=False, hosts=6, narrow=("", "")):
         text = SLICES.read_text() + (QUARANTINE.format(quarantine) if quarantine else "")
+        text = text.replace(*narrow)
         Path("lab.yaml").write_text(text)
         rows = [f"  j{n}: {{kind: train, rings: 2, {keys}}}" for n, keys in enumerate(jobs)]
         head = "experiment: small\nquestion: Which hosts?\nneeds: {hosts: %s, fabric: circuit}\n"
@@ -66,7 +73,7 @@ def test_a_ring_of_three_servers_is_closed_past_the_one_between(placed):
 
 def test_a_slice_without_free_fibres_between_its_servers_is_refused(placed):
     with pytest.raises(
-        FileError, match=r"no path between its servers has a free fibre for each"
+        FileError, match=r"no paths between its servers have a free fibre for each"
     ) as refused:
         placed("ranks: 2, hosts: [h0, h2]", "ranks: 2, hosts: [h1, h3]")
     assert "e.yaml:6:" in str(refused.value)
@@ -76,7 +83,7 @@ def test_a_fibre_in_quarantine_is_not_used(placed):
     found = placed("ranks: 2", quarantine="mesh1.3")  # an end of f01a
     assert found["j0"].hosts == ("h2", "h3")
     found = placed("ranks: 2, hosts: [h0, h1]", quarantine="mesh1.3")
-    assert sorted(len(circuit.via) for circuit in found["j0"].circuits) != [1, 1]
+    assert sorted(len(circuit.via) for circuit in found["j0"].circuits) == [1, 5]
 
 
 def test_a_run_leases_every_mesh_that_its_circuits_may_pass(placed):
@@ -127,6 +134,22 @@ def test_a_spare_breaks_up_no_row_that_another_slice_can_have(placed):
     found = placed("ranks: 2, spares: 1", "ranks: 2", quarantine="h0", hosts=5, more=FAULT)
     assert (found["j0"].hosts, found["j0"].spares) == (("h2", "h3"), ("h1",))
     assert found["j1"].hosts == ("h4", "h5")
+
+
+def test_a_named_spare_that_no_free_fibres_reach_is_refused(placed):
+    """Circuits of j1 have all fibres between h4 and the ranks of j0, from both sides."""
+    jobs = "ranks: 2, spares: 1, hosts: [h0, h1, h4]", "ranks: 2, hosts: [h3, h5]"
+    with pytest.raises(
+        FileError, match=r"spare h4 can replace no host of job j0: too few free fibres"
+    ):
+        placed(*jobs, more=FAULT, planned=True)
+
+
+def test_a_host_with_fewer_ports_is_left_out_where_a_slice_gets_more_without_it(placed):
+    narrow = ("  h[0-5]:\n", ONE_PORT + "  h[1-5]:\n")
+    assert placed("ranks: 2", narrow=narrow)["j0"].hosts == ("h2", "h3")
+    with pytest.raises(FileError, match=r"; h0 has 1"):
+        placed("ranks: 6", narrow=narrow)
 
 
 def test_the_plan_names_the_fibres_and_all_switches(placed):

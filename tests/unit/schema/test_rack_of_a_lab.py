@@ -32,7 +32,17 @@ def test_fibres_lead_from_switch_to_switch():
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (F01A, "", "1 fibre pairs join h0 and h1, and in a torus with equal links they would be 2"),
+        (
+            F01A,
+            "",
+            "1 of the fibre pairs join h0 and h1, 2 join h0 and h5; in a torus all neighbours have "
+            "equally many",
+        ),
+        (
+            "servers: [6, 1, 1]",
+            "servers: [6, 1]",
+            "rack.servers: the list has 2 elements, and number 3 is missing",
+        ),
         (
             F01A,
             F01A.replace("mesh1.3", "mesh2.3"),
@@ -103,9 +113,8 @@ def test_two_servers_on_one_switch_are_refused(tmp_path):
         two(tmp_path, "one", "")
 
 
-def test_a_link_with_too_few_fibres_is_told_how_many_it_needs(tmp_path):
-    """An axis of two has each link twice."""
-    with pytest.raises(FileError, match=r"1 fibre pairs join h0 and h1, .* they would be 2"):
+def test_fibres_along_an_axis_of_two_servers_are_even_in_number(tmp_path):
+    with pytest.raises(FileError, match=r"1 of the fibre pairs join h0 and h1; .* number is even"):
         two(tmp_path, "two", A)
 
 
