@@ -34,6 +34,7 @@ from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
 from testbed.run.planning.plan import Plan
 from testbed.secret import masked
+from testbed.twin.precedence import give_up_precedence, has_precedence
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
@@ -60,6 +61,12 @@ ReportOption = Annotated[
         "`testbed report` draws it at any time.",
     ),
 ]
+
+
+_NO_PRECEDENCE = (
+    "hosts of the twin compete with its instruments and with this run for processors: to let these "
+    "go first takes CAP_SYS_NICE (root), and a command typed outside the twin"
+)
 
 
 @app.command(
@@ -136,8 +143,12 @@ def _conduct(
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
+        if on_twin and not has_precedence():
+            log.append("note", inputs.lab.lab, text=_NO_PRECEDENCE)
         orchestrator.run()
     log.close()
+    if on_twin:
+        give_up_precedence()  # what is computed from now on can wait
     return directory
 
 

@@ -1,4 +1,4 @@
-"""Enter a twin: `python -m testbed.twin.launch new|join|enter …`, run by `sandbox`.
+"""Enter a twin: `python -m testbed.twin.launch new|run|join|enter …`, run by `sandbox`.
 
 This process stays outside, receives signals and is waited for; its child is the first process
 inside. When it is killed, the kernel ends everything inside.
@@ -17,6 +17,7 @@ from typing import NoReturn
 from testbed.errors import EXIT_BUG, EXIT_LAB, EXIT_USAGE, TestbedError
 from testbed.twin import clock_rate, machine, namespaces
 from testbed.twin.control_socket import ask
+from testbed.twin.precedence import take_precedence
 
 _NO_NAMESPACES = (
     "allow user namespaces on this machine (sysctl kernel.unprivileged_userns_clone=1, "
@@ -33,6 +34,7 @@ def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
         except BrokenPipeError:  # the process that started this has ended, and no other knows of it
             os._exit(EXIT_LAB)
 
+    take_precedence()
     try:
         namespaces.become_root_of_new_user_namespace()
         namespaces.unshare(namespaces.MACHINE)
@@ -140,8 +142,10 @@ def main(arguments: list[str]) -> int:
         case ["new", parent, name, ready, lab_file, *overrides]:
             _follow(int(parent))
             return new(name, int(ready), lab_file, overrides)
-        case ["join", parent, server, directory, *command]:
+        case ["run" | "join" as how, parent, server, directory, *command]:
             _follow(int(parent))
+            if how == "run":
+                take_precedence()
             return join(int(server), directory, command)
         case ["enter", parent, server, host, directory, *command]:
             _follow(int(parent))

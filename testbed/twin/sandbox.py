@@ -44,12 +44,13 @@ class Sandbox:
     def run(self, command: Sequence[str], *, quiet: bool = False) -> int:
         """Run a command in the twin with this process's terminal; return its exit code.
 
-        With `quiet` its standard output is discarded. Signals to this process are forwarded to the
-        command. Blocks until the command ends; from then on signals are blocked, so that this
-        process returns the command's exit code.
+        Where this user may, it preempts the processes of the twin's hosts. With `quiet` its
+        standard output is discarded. Signals to this process are forwarded to the command. Blocks
+        until the command ends; from then on signals are blocked, so that this process returns the
+        command's exit code.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-        way = ["join", str(self.server)]
+        way = ["run", str(self.server)]
         process = self._join(way, command, own_session=True, quiet=quiet)
         with _handling(FORWARDED, passing_on(process.pid)):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

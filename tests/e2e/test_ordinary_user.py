@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.record.log import read_events
 from tests.e2e.commandline import COMMAND, ROOT, SMALL_MODEL
 
 NOBODY = 65534
@@ -34,5 +35,8 @@ def test_a_run_on_a_twin_needs_no_root_privileges(tmp_path_factory: pytest.TempP
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["cleanup"] == "verified"
         assert (home / "results" / "latest" / "report.html").stat().st_uid == NOBODY
+        events = read_events(home / "results" / "latest" / "events.jsonl")
+        told = [event.data["text"] for event in events if event.kind == "note"]
+        assert any("compete with its instruments" in text for text in told)
     finally:
         subprocess.run(["rm", "-rf", str(home)], check=True)
