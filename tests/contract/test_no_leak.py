@@ -105,12 +105,15 @@ def grown_since(before, limit):
 def expect_flat(use, count):
     for _ in range(WARM):
         use()
+    at_first = tracemalloc.take_snapshot()
     before, bytes_before = at_rest(), memory()
     for _ in range(count):
         use()
     expect_no_more_than(before)
     grown = grown_since(bytes_before, ONCE + PER_OPEN * count)
     print(f"\n{count} times: {held()} after {before}, {grown} bytes more")
+    if grown >= ONCE + PER_OPEN * count:
+        print(*tracemalloc.take_snapshot().compare_to(at_first, "lineno")[:9], sep="\n")
     assert grown < ONCE + PER_OPEN * count
 
 
