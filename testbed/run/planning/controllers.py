@@ -117,6 +117,8 @@ def check_controllers(
     specs = specs_of(experiment, {name: one.job for name, one in placements.items()})
     _check_scopes(experiment, specs)
     for spec in specs:
+        if placements[spec.job].fabric == "circuit":
+            _check_fibres(experiment, lab, spec, placements)
         try:
             controller = _made(spec)
             view = seen_by(controller, whole)
@@ -130,8 +132,6 @@ def check_controllers(
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
-        if placements[spec.job].fabric == "circuit":
-            _check_fibres(experiment, lab, spec, placements)
     _check_faults(experiment)
     return tuple(planned)
 
@@ -189,14 +189,16 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
 def _check_fibres(
     experiment: Experiment, lab: Lab, spec: ControllerSpec, placements: Placements
 ) -> None:
-    """Refuse a policy that finds no fibres between switches, and a spare that no fibres reach."""
-    if (rack := rack_of(lab)) is None or not spec.is_policy:
+    """Refuse what finds no fibres between switches, and a spare that none reach."""
+    moves = spec.is_policy or "circuits" in spec.acts_on
+    if (rack := rack_of(lab)) is None or not moves:
         return
-    if not kind("policies", spec.kind).recovery.finds_fibres:
+    if not (spec.is_policy and kind("policies", spec.kind).recovery.finds_fibres):
         raise FileError(
             experiment.source.where(*spec.steps, "kind"),
             f"{spec.kind} joins hosts over one switch, and circuits of lab {lab.lab} pass several",
-            hint="use splice, which finds free fibres between them",
+            hint="splice finds free fibres between them; for all else use a lab whose hosts are on "
+            "one switch",
         )
     job = placements[spec.job]
     others = placements.circuits - job.circuits

@@ -63,7 +63,7 @@ def hosts_in_rack(
     rack, topology = rack_of(lab), job.topology
     assert rack is not None
     if topology is None:
-        return tuple(free)  # it is refused with its reason
+        return tuple(free[: job.ranks + job.spares])  # it is refused with its reason
     refused: ValueError | None = None
     for able in _by_ports(lab, free, job.ranks + job.spares):
         try:
@@ -298,6 +298,13 @@ def _asked(
     """
     if not isinstance(job, CircuitRequestingJob):
         return ()
+    if lab.rack is not None:
+        raise FileError(
+            experiment.source.where("jobs", name, "kind"),
+            f"ranks of job {name} ask for circuits over one switch, and circuits of lab {lab.lab} "
+            "pass several",
+            hint="use a lab whose hosts are on one switch",
+        )
     wiring = lab.wiring()
     try:
         ports = rank_ports(ranks, ports_alike(ranks, lab.ports(), 2))

@@ -102,6 +102,25 @@ def test_a_policy_that_joins_hosts_over_one_switch_is_refused(placed, name):
         placed(f"ranks: 3, {checkpoint}", more=more, planned=True)
 
 
+@pytest.mark.parametrize(
+    ("job", "more", "said"),
+    [
+        ("{kind: reach, ranks: 4}", "", "job j0 ask for circuits over one switch"),
+        (
+            "{kind: hybrid, ranks: 4, steps: 5, mesh: {dp: 2, pp: 2}}",
+            "controllers: [{kind: rails}]",
+            "rails joins hosts over one switch, and circuits of lab slices pass several",
+        ),
+    ],
+)
+def test_a_job_whose_circuits_are_re_pointed_is_refused(tmp_path, job, more, said):
+    file = tmp_path / "e.yaml"
+    head = "experiment: small\nquestion: May it?\nneeds: {hosts: 4, fabric: circuit}\n"
+    file.write_text(f"{head}jobs: {{j0: {job}}}\n{more}\n")
+    with pytest.raises(FileError, match=said):
+        make_plan(load_experiment(file), load_lab(SLICES), seed=1)
+
+
 def test_on_the_packet_switch_of_a_rack_any_policy_may_recover(tmp_path):
     """Its circuits pass several switches, and this job has none."""
     port = "\n      e0: {interface: eth3, address: 10.0.1.<n+1>/24, packet: tor.<n+1>}"
