@@ -201,9 +201,7 @@ def _worded(
         case "value_error":
             yield Problem(steps, str(error["ctx"]["error"]), at_key=at_key)
         case "missing" if isinstance(number := location[-1], int):
-            yield Problem(
-                steps, f"the list has {number} elements, and number {number + 1} is missing"
-            )
+            yield Problem(steps, f"element {number + 1} of the list is missing")
         case "missing":
             yield Problem(steps, f"the key {location[-1]!r} is missing", at_key=True)
         case unknown if unknown in _UNKNOWN_KEY:

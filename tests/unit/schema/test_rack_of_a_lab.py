@@ -41,7 +41,7 @@ def test_fibres_lead_from_switch_to_switch():
         (
             "servers: [6, 1, 1]",
             "servers: [6, 1]",
-            "rack.servers: the list has 2 elements, and number 3 is missing",
+            "rack.servers: element 3 of the list is missing",
         ),
         (
             F01A,
