@@ -130,11 +130,11 @@ class _Tree:
         """Return the numbers of the bundles, those with the longest paths first."""
         bundles = self.asked.graph.bundles
 
-        def apart(number: int) -> int:
+        def hops(number: int) -> int:
             (a, b), _ = bundles[number]
             return self.far[self.at[a]][self.at[b]]
 
-        return sorted(range(len(bundles)), key=apart, reverse=True)
+        return sorted(range(len(bundles)), key=hops, reverse=True)
 
     def _lead(self, demands: list[int], slack: Array) -> bool:
         """Find paths for the bundles with the numbers in `demands`; all slots are placed."""

@@ -42,7 +42,7 @@ def place_ranks(torus: Torus, ranks: int, links: Links, state: Occupancy) -> Pla
             found = route_ranks(torus, servers, links, inside)
             if isinstance(found, PlacedRanks):
                 return found
-    return _in_bundles_or_apart(ranks, links, lambda graph: place_graph(torus, graph, state))
+    return _bundled_or_split(ranks, links, lambda graph: place_graph(torus, graph, state))
 
 
 def route_ranks(
@@ -58,10 +58,10 @@ def route_ranks(
             return Refusal(NO_ROUTE, proved=False)
         return found or Refusal(NO_ROUTE, proved=True)
 
-    return _in_bundles_or_apart(len(servers), links, routed)
+    return _bundled_or_split(len(servers), links, routed)
 
 
-def _in_bundles_or_apart(
+def _bundled_or_split(
     ranks: int, links: Links, placed: Callable[[SlotGraph], Slice | Refusal]
 ) -> PlacedRanks | Refusal:
     """Return what takes fewer fibres: one path for all circuits of two ranks, or one for each."""
@@ -69,8 +69,8 @@ def _in_bundles_or_apart(
     found = _placed(together, placed(together))
     if max(links.values(), default=1) == 1:
         return found
-    apart = replace(together, apart=True)
-    other = _placed(apart, placed(apart))
+    split = replace(together, splittable=True)
+    other = _placed(split, placed(split))
     return other if _fibres(other) < _fibres(found) or isinstance(found, Refusal) else found
 
 

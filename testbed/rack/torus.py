@@ -73,19 +73,19 @@ class Torus:
 class SlotGraph:
     """The needs of a slice: slots, which take a server each, and the fibres between them.
 
-    The fibres of an edge are one bundle, which has one path. Where they are `apart`, each is a
-    bundle of its own.
+    The fibres of an edge are one bundle, which has one path; where the flow is `splittable`, each
+    is a bundle of its own.
     """
 
     shape: Shape
     slots: int
     edges: Mapping[Link, int]
-    apart: bool = False
+    splittable: bool = False
 
     @cached_property
     def bundles(self) -> tuple[tuple[Link, int], ...]:
         """Return the edge and the number of fibres of each bundle."""
-        if not self.apart:
+        if not self.splittable:
             return tuple(self.edges.items())
         return tuple((edge, 1) for edge, fibres in self.edges.items() for _ in range(fibres))
 

@@ -39,7 +39,7 @@ def test_refusals_of_slices_with_four_slots_are_right() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(8))
 def test_refusals_of_slices_with_eight_slots_are_right(part: int) -> None:
-    """All parts have 200. The audit has 10 s for each; placed ones say whether it finds places."""
+    """Audit 25 refusals, 200 in all parts, and 3 placed slices, for 10 s each."""
     rng = random.Random(f"32 {part}")
     refused, placed = Counter[bool | None](), Counter[bool | None]()
     while refused.total() < 25:
