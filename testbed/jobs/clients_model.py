@@ -14,12 +14,13 @@ from testbed.tenancy.client_sums import ClientSums
 from testbed.tenancy.fluid import Prediction, predict
 from testbed.tenancy.outcome import Outcome
 from testbed.tenancy.scale import SCALE, Part, ScaleStudy
-from testbed.tenancy.studies import COMPLETION, UTILISATION, Study
+from testbed.tenancy.studies import COMPLETION, MANY_JOBS, UTILISATION, Study
 from testbed.tenancy.traces import ClientTrace, Trace
 
 _STUDIES: dict[str, Study] = {
     "utilisation": UTILISATION,
     "completion": COMPLETION,
+    "many-jobs": MANY_JOBS,
     "scale": SCALE,
 }
 
@@ -114,7 +115,7 @@ def _gains(found: Outcome, other: Outcome, study: str) -> dict[str, float]:
     gains = {}
     if other.utilisation:
         gains["utilisation_gain"] = found.utilisation / other.utilisation
-    if study == "completion":
+    if study != "utilisation":
         gains["completion_gain"] = other.mean_completion_time / found.mean_completion_time
     return gains
 

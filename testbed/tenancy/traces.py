@@ -86,8 +86,9 @@ class Population:
 
     Devices: a quality q, uniform in [0, 1), gives attributes and speed, so that better phones are
     faster: the latency of a sample is `latency` × `latency_span` ** (1/2 − q) × log-normal noise;
-    attributes are drawn from ranges whose place in the range is q, moved by up to ±1/8. The rate is
-    log-normal and does not depend on q; neither does the number of samples, log-normal too.
+    attributes are drawn from ranges whose place in the range is q, moved by up to half of
+    `attribute_width`. The rate is log-normal and does not depend on q; neither does the number of
+    samples, log-normal too.
     """
 
     clients: int
@@ -112,17 +113,23 @@ class Population:
     samples: float = 100.0
     """Median of the data set's size."""
     samples_sigma: float = 1.0
+    attribute_width: float = 0.25
 
     @property
     def text(self) -> str:
-        """Return all parameters in one line, in the order of their definition."""
-        return " ".join(f"{name}={value:g}" for name, value in asdict(self).items())
+        """Return all parameters in one line, in the order of their definition.
+
+        Traces are drawn from it. A width of 1/4 is left out: those drawn before there was another
+        do not name it.
+        """
+        named = asdict(self)
+        if self.attribute_width == 0.25:
+            del named["attribute_width"]
+        return " ".join(f"{name}={value:g}" for name, value in named.items())
 
 
 RANGES = {"cpu_f": (1, 10), "ram": (1, 12), "fp16_mem": (100, 1600), "android_os": (3, 10)}
 """The whole numbers that an attribute can be, from the worst device to the best."""
-JITTER = 0.25
-"""The width within which an attribute lies around the quality of its device."""
 
 
 def generate(population: Population, seed: int) -> Trace:
@@ -164,13 +171,16 @@ def _client(number: int, population: Population, chance: Random) -> ClientTrace:
         latency_per_sample=float(f"{population.latency * spread * noise:.6g}"),
         rate=float(f"{min(max(rate, population.rate_least), population.rate_most):.6g}"),
         samples=max(1, round(_log_normal(population.samples, population.samples_sigma, chance))),
-        attributes={name: _attribute(name, quality, chance) for name in RANGES},
+        attributes={
+            name: _attribute(bounds, quality, population.attribute_width, chance)
+            for name, bounds in RANGES.items()
+        },
     )
 
 
-def _attribute(name: str, quality: float, chance: Random) -> float:
-    least, most = RANGES[name]
-    place = min(max(quality + JITTER * (chance.random() - 0.5), 0.0), 1.0)
+def _attribute(bounds: tuple[int, int], quality: float, width: float, chance: Random) -> float:
+    least, most = bounds
+    place = min(max(quality + width * (chance.random() - 0.5), 0.0), 1.0)
     return float(least + round(place * (most - least)))
 
 

@@ -9,7 +9,7 @@ from testbed.jobs.clients_model import ClientsModel
 from testbed.jobs.contracts import PREDICTED
 from testbed.plugins import kinds
 from testbed.tenancy.scale import SCALE
-from testbed.tenancy.studies import COMPLETION, UTILISATION
+from testbed.tenancy.studies import COMPLETION, MANY_JOBS, UTILISATION
 
 
 def options(policy="irs", **more):
@@ -26,12 +26,11 @@ def test_the_metrics_are_those_of_the_simulation_and_gains_are_over_the_other_po
 
 
 @pytest.mark.soak
-def test_completion_times_are_compared_as_the_baseline_over_the_policy():
-    own = ClientsModelOptions("completion", "alone", "srsf", "random", clients=1_500)
+@pytest.mark.parametrize("study", ["completion", "many-jobs"])
+def test_completion_times_are_compared_as_the_baseline_over_the_policy(study):
+    own = ClientsModelOptions(study, "alone", "srsf", "random", clients=1_500)
     found = ClientsModel(own).values(1)
-    other = ClientsModel(
-        ClientsModelOptions("completion", "alone", "random", clients=1_500)
-    ).values(1)
+    other = ClientsModel(ClientsModelOptions(study, "alone", "random", clients=1_500)).values(1)
     assert {*found} == {*own.measures()}
     assert found["completion_gain"] == other["completion_time"] / found["completion_time"]
     assert found["jobs_finished"] == 1
@@ -51,7 +50,8 @@ def test_all_policies_and_loads_of_a_seed_have_the_same_inputs_and_other_seeds_o
 
 
 def test_the_loads_are_those_of_the_studies():
-    studies = {"utilisation": UTILISATION, "completion": COMPLETION, "scale": SCALE}
+    first = {"utilisation": UTILISATION, "completion": COMPLETION}
+    studies = {**first, "many-jobs": MANY_JOBS, "scale": SCALE}
     assert {name: (*study.loads,) for name, study in studies.items()} == LOADS
 
 
