@@ -95,5 +95,5 @@ MANY_JOBS = Study(
     Settings(),
     ("irs", "fifo", "random", "srsf"),
 )
-"""So many jobs that they contend, on so many clients that those that meet the constraints of one
-level, and are there at a time, are more than a round asks for."""
+"""As `COMPLETION`, with more clients: of those that meet the constraints of a job, more are
+available at a time than a round asks for. Under the load `contended` 100 jobs ask for them."""

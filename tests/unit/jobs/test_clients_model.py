@@ -50,8 +50,12 @@ def test_all_policies_and_loads_of_a_seed_have_the_same_inputs_and_other_seeds_o
 
 
 def test_the_loads_are_those_of_the_studies():
-    first = {"utilisation": UTILISATION, "completion": COMPLETION}
-    studies = {**first, "many-jobs": MANY_JOBS, "scale": SCALE}
+    studies = {
+        "utilisation": UTILISATION,
+        "completion": COMPLETION,
+        "many-jobs": MANY_JOBS,
+        "scale": SCALE,
+    }
     assert {name: (*study.loads,) for name, study in studies.items()} == LOADS
 
 
