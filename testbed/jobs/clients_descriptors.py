@@ -13,6 +13,7 @@ LOADS = {
     "utilisation": ("half", "published", "double"),
     "completion": ("alone", "some", "published"),
     "many-jobs": ("alone", "contended"),
+    "one-job": ("alone",),
     "scale": ("light", "contended"),
 }
 """The loads of each study."""
@@ -27,14 +28,14 @@ _EXPECTED = (
 class ClientsModelOptions:
     """Federated-learning jobs that share the clients of a seeded trace under a policy."""
 
-    study: Literal["utilisation", "completion", "many-jobs", "scale"]
+    study: Literal["utilisation", "completion", "many-jobs", "one-job", "scale"]
     """Five jobs without an end on 1 800 clients for two hours, or 20 jobs on 6 000 clients until
-    all have finished; `many-jobs`: up to 100 such jobs on 15 000 clients; `scale`: such jobs, whose
-    demands grow with the number of clients."""
+    all have finished; `many-jobs`: up to 100 such jobs on 15 000 clients; `one-job`: one of them;
+    `scale`: such jobs, whose demands grow with the number of clients."""
     load: str
     """`half`, `published` or `double` of the demands; or how often jobs come: `alone`, `some`,
-    `published`; or, of `many-jobs`, `alone` or `contended`; or, of `scale`, `light` or
-    `contended`."""
+    `published`; or, of `many-jobs`, `alone` or `contended`; of `one-job`, `alone`; or, of `scale`,
+    `light` or `contended`."""
     policy: str
     """A scheduling policy, or a baseline."""
     against: str = ""

@@ -14,13 +14,14 @@ from testbed.tenancy.client_sums import ClientSums
 from testbed.tenancy.fluid import Prediction, predict
 from testbed.tenancy.outcome import Outcome
 from testbed.tenancy.scale import SCALE, Part, ScaleStudy
-from testbed.tenancy.studies import COMPLETION, MANY_JOBS, UTILISATION, Study
+from testbed.tenancy.studies import COMPLETION, MANY_JOBS, ONE_JOB, UTILISATION, Study
 from testbed.tenancy.traces import ClientTrace, Trace
 
 _STUDIES: dict[str, Study] = {
     "utilisation": UTILISATION,
     "completion": COMPLETION,
     "many-jobs": MANY_JOBS,
+    "one-job": ONE_JOB,
     "scale": SCALE,
 }
 

@@ -97,3 +97,11 @@ MANY_JOBS = Study(
 )
 """As `COMPLETION`, with more clients: of those that meet the constraints of a job, more are
 available at a time than a round asks for. Under the load `contended` 100 jobs ask for them."""
+
+ONE_JOB = Study(
+    MANY_JOBS.population,
+    {"alone": Mix(jobs=1, interval=0.0, rounds=(5, 7))},
+    Settings(),
+    ("irs", "fifo", "fifo-offline"),
+)
+"""One of those jobs: nothing contends, where a fifth of the jobs of a load `alone` overlap another."""

@@ -9,7 +9,7 @@ from testbed.jobs.clients_model import ClientsModel
 from testbed.jobs.contracts import PREDICTED
 from testbed.plugins import kinds
 from testbed.tenancy.scale import SCALE
-from testbed.tenancy.studies import COMPLETION, MANY_JOBS, UTILISATION
+from testbed.tenancy.studies import COMPLETION, MANY_JOBS, ONE_JOB, UTILISATION
 
 
 def options(policy="irs", **more):
@@ -54,6 +54,7 @@ def test_the_loads_are_those_of_the_studies():
         "utilisation": UTILISATION,
         "completion": COMPLETION,
         "many-jobs": MANY_JOBS,
+        "one-job": ONE_JOB,
         "scale": SCALE,
     }
     assert {name: (*study.loads,) for name, study in studies.items()} == LOADS

@@ -9,7 +9,7 @@ from statistics import fmean, median, pstdev
 
 import pytest
 
-from testbed.tenancy.studies import COMPLETION, MANY_JOBS, UTILISATION
+from testbed.tenancy.studies import COMPLETION, MANY_JOBS, ONE_JOB, UTILISATION
 from testbed.tenancy.traces import DAY_MS, ClientTrace, Population, Trace, generate
 from testbed.tenancy.workload import LEVELS, JobSpec, Mix, draw_jobs
 
@@ -46,6 +46,14 @@ INPUTS = {
         35: "d420f6af662537b3a61e0b24dbd2694f676db9eebd9fd2dbc17edcaeee8d810e",
         36: "c704c83437ddb2dc6d8455f7e01176be8636b8733cbfda2869eb0d90611badf8",
     },
+    "one-job": {
+        201: "06264ea2931a41390d56942cde82bb6d8d427ace570818f381c9f2d199f4c977",
+        202: "be1c7533a87c690c18ce917ec0f8636730e3b2a747e6206a144e1135caafe616",
+        203: "89e176eaed828f55a2c8abb4837425a82b97ea7c2dafa4efbdadbbafdd282281",
+        204: "5a0c95fbf85b0ecde5323c814724aff57e07a741b37c562466b2ddd551ac0a5c",
+        205: "59c7c17e82d62e31724c1382696503918cbfe15d77ac1d174d70a57621b95231",
+        206: "b0df03729f3bfa28ab5cbb76eac6135ee3c1b8e3cdd562041245dd045af2f123",
+    },
 }
 """What the comparisons of policies start from; written down before their results were seen."""
 
@@ -55,6 +63,7 @@ STUDIES = {
     "completion": COMPLETION,
     "scarce": replace(COMPLETION, population=replace(COMPLETION.population, clients=2_000)),
     "many-jobs": MANY_JOBS,
+    "one-job": ONE_JOB,
 }
 
 
