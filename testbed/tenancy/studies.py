@@ -104,4 +104,4 @@ ONE_JOB = Study(
     Settings(),
     ("irs", "fifo", "fifo-offline"),
 )
-"""One of those jobs: nothing contends, where a fifth of the jobs of a load `alone` overlap another."""
+"""One of those jobs, so that nothing contends: some of a load `alone` overlap another."""
