@@ -47,6 +47,19 @@ def _stat(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
+def seconds_computed(pid: int) -> Optional[float]:
+    """Return the processor time of a process of which a thread runs, or waits to; else None."""
+    try:
+        tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+        whole = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    if not any(task.rpartition(")")[2].split()[0] == "R" for task in tasks):
+        return None
+    user, system = whole.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def end_marked(mark: str, limit: float) -> list[int]:
     """Kill all processes that an agent has started, and strays of its run.
 

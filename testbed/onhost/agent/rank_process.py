@@ -69,6 +69,8 @@ class RankProcess:
         """When it last sent a message, or until when its start may take; 0 before `configure`."""
         self.is_missed = False
         """It has been silent for too long, which has been reported."""
+        self.computed: Optional[float] = None
+        """Its processor time when it had been silent for too long, where it could compute then."""
         self.stop: Optional[int] = None
         """The journal's entry of a stop that is not undone."""
         self.throttle: Optional[CpuThrottle] = None

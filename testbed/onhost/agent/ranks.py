@@ -14,7 +14,7 @@ from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of
 from .journal import HostJournal
 from .observer import ProcessObservers
 from .preferred_routes import PreferredRoutes
-from .processes import MARK, start_time
+from .processes import MARK, seconds_computed, start_time
 from .rank_process import RankProcess
 
 _CHECK_PERIOD = 0.05
@@ -124,7 +124,8 @@ class Ranks:
         """
         if any(rank.throttle for rank in self._processes.values()):
             return _THROTTLE_PERIOD
-        heard = (one.last_heard for one in self._processes.values() if not one.is_missed)
+        ranks = self._processes.values()
+        heard = (one.last_heard for one in ranks if not one.is_missed and one.computed is None)
         left = (last + self._silence_limit - now for last in heard if last)
         return min(_CHECK_PERIOD / 2, max(0.0, min(left, default=1.0)) + _LATER)
 
@@ -170,7 +171,8 @@ class Ranks:
         """Report each rank once that has been silent for longer than its limit.
 
         While the agent itself does not run (it waits for a processor, is stopped, or is busy with a
-        request), heartbeats may wait to be read: that time does not count as silence.
+        request), heartbeats may wait to be read: that time does not count as silence. Neither does
+        that in which the rank waits for a processor.
         """
         now = time.monotonic()
         missing = max(0.0, now - self._last_check - _CHECK_PERIOD)
@@ -182,10 +184,22 @@ class Ranks:
                 rank.last_heard = min(now, rank.last_heard + missing)
             silence = now - rank.last_heard
             if silence <= self._silence_limit:
-                rank.is_missed = False
-            elif not rank.is_missed:
+                rank.is_missed, rank.computed = False, None
+            elif not rank.is_missed and not self._waits_for_processor(rank):
                 rank.is_missed = True
                 self._send_event("heartbeat-missed", slot=slot, silence=silence)
+
+    def _waits_for_processor(self, rank: RankProcess) -> bool:
+        """Tell whether a rank would compute, and was not given its limit of processor time since.
+
+        One that computes all the time, and keeps its heartbeat from being sent, is silent.
+        """
+        computed = seconds_computed(rank.pid)
+        if computed is None:
+            return False
+        if rank.computed is None:
+            rank.computed = computed
+        return computed - rank.computed < self._silence_limit
 
     def _rank(self, slot: int) -> RankProcess:
         if slot not in self._processes:

@@ -4,6 +4,7 @@ import os
 import platform
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import HostError
-from testbed.onhost.agent.processes import MARK, start_time, state_of
+from testbed.onhost.agent.processes import MARK, seconds_computed, start_time, state_of
 from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
@@ -148,6 +149,58 @@ def test_no_heartbeat_is_reported_missing_when_the_agent_itself_was_stopped(agen
     assert not agent.events.of("heartbeat-missed")
     agent.ask("signal", slot=0, signal="STOP")
     agent.events.wait_for("heartbeat-missed")
+
+
+_OCCUPY = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+print(flush=True)
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    pass
+"""
+
+
+def _pin(process, processor):
+    for task in Path(f"/proc/{process}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {processor})
+
+
+def test_a_rank_that_waits_for_a_processor_is_not_reported_missing(agent):
+    mine, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        pytest.skip("it takes two processors")
+    _pin(agent.process.pid, others[0])
+    _pin(agent.start_rank(heartbeat=0.2), mine)
+    occupied = [sys.executable, "-c", _OCCUPY, str(mine), "0.8"]
+    with subprocess.Popen(occupied, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as busy:
+        if not busy.stdout.read(1):
+            pytest.skip("it takes CAP_SYS_NICE to have a process preempt others")
+        assert busy.wait(10) == 0
+    agent.ask("clock")
+    assert not agent.events.of("heartbeat-missed")
+    agent.ask("signal", slot=0, signal="STOP")
+    agent.events.wait_for("heartbeat-missed")
+
+
+def test_a_process_is_seen_to_compute_unless_it_waits_is_stopped_or_is_gone():
+    def settled(is_right):
+        end = time.monotonic() + 10
+        while not is_right(seconds_computed(process.pid)):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        return True
+
+    with subprocess.Popen([sys.executable, "-c", "input()\nwhile True: pass"], stdin=-1) as process:
+        assert settled(lambda found: found is None)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert settled(lambda found: found is not None and found > 0.2)
+        process.send_signal(signal.SIGSTOP)
+        assert settled(lambda found: found is None)
+        process.kill()
+    assert seconds_computed(process.pid) is None
 
 
 def test_no_heartbeat_of_a_rank_is_missing_before_it_is_configured(agent):
