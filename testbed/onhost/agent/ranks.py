@@ -186,8 +186,10 @@ class Ranks:
             if silence <= self._silence_limit:
                 rank.is_missed, rank.computed = False, None
             elif not rank.is_missed and not self._waits_for_processor(rank):
-                rank.is_missed = True
-                self._send_event("heartbeat-missed", slot=slot, silence=silence)
+                self._read_messages(rank)  # it may have been given a processor since the last look
+                if rank.last_heard < now - self._silence_limit:
+                    rank.is_missed = True
+                    self._send_event("heartbeat-missed", slot=slot, silence=silence)
 
     def _waits_for_processor(self, rank: RankProcess) -> bool:
         """Tell whether a rank would compute, and was not given its limit of processor time since.
