@@ -68,13 +68,18 @@ class SpoiltAnswer:
         self, rig: Rig, switch: OpticalSwitch, name: str, expected: Outcomes, limit: float
     ) -> None:
         states = States(switch.capabilities)
-        reach(switch, states.one)
-        rig.learn_orders(switch)
-        rig.far_end.fault(name, count=1, delay=self.delay)
-        began = now()
-        outcome = _outcome(lambda deadline: switch.state(deadline), states.one, limit)
-        came_late = self._came_late(name, outcome, began)
-        assert outcome in expected or came_late, f"asked: {outcome}"
+        while True:
+            reach(switch, states.one)
+            rig.learn_orders(switch)
+            rig.far_end.fault(name, count=1, delay=self.delay)
+            began = now()
+            outcome = _outcome(lambda deadline: switch.state(deadline), states.one, limit)
+            is_expected = outcome in expected or self._came_late(name, outcome, began)
+            if is_expected or limit >= _LONGEST:
+                break
+            limit *= 4  # a busy machine used up the deadline before it could be asked again
+            rig.disarm()
+        assert is_expected, f"asked: {outcome}"
         _is_right_again(rig, switch, states.one)
 
     def _order(
