@@ -48,7 +48,10 @@ def _stat(pid: int) -> tuple[str, str]:
 
 
 def seconds_computed(pid: int) -> Optional[float]:
-    """Return the processor time of a process of which a thread runs, or waits to; else None."""
+    """Return the processor time of a process, where one of its threads is runnable; else None.
+
+    Runnable is state R of proc_pid_stat(5): the thread has a processor, or waits for one.
+    """
     try:
         tasks = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/stat")]
         whole = Path(f"/proc/{pid}/stat").read_text()

@@ -70,7 +70,7 @@ class RankProcess:
         self.is_missed = False
         """It has been silent for too long, which has been reported."""
         self.computed: Optional[float] = None
-        """Its processor time when it had been silent for too long, where it could compute then."""
+        """Its processor time when its silence became too long, if it was runnable then."""
         self.stop: Optional[int] = None
         """The journal's entry of a stop that is not undone."""
         self.throttle: Optional[CpuThrottle] = None

@@ -192,9 +192,10 @@ class Ranks:
                     self._send_event("heartbeat-missed", slot=slot, silence=silence)
 
     def _waits_for_processor(self, rank: RankProcess) -> bool:
-        """Tell whether a rank would compute, and was not given its limit of processor time since.
+        """Tell whether a silent rank is runnable, but has had less processor time than its limit.
 
-        One that computes all the time, and keeps its heartbeat from being sent, is silent.
+        That counts from the first call of this silence. A rank that had more, and sent no heartbeat
+        with it, hangs.
         """
         computed = seconds_computed(rank.pid)
         if computed is None:

@@ -10,11 +10,13 @@ import time
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from testbed.errors import HostError
 from testbed.onhost.agent.processes import MARK, seconds_computed, start_time, state_of
+from testbed.onhost.agent.ranks import Ranks
 from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
@@ -201,6 +203,22 @@ def test_a_process_is_seen_to_compute_unless_it_waits_is_stopped_or_is_gone():
         assert settled(lambda found: found is None)
         process.kill()
     assert seconds_computed(process.pid) is None
+
+
+def test_a_silent_rank_that_has_computed_for_its_heartbeat_limit_does_not_wait_for_a_processor():
+    ranks = object.__new__(Ranks)  # of which only the limit counts here
+    ranks._silence_limit = 0.2
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        rank = SimpleNamespace(pid=process.pid, computed=None)
+        waited = [ranks._waits_for_processor(rank)]
+        end = time.monotonic() + 10
+        while waited[-1] and time.monotonic() < end:
+            time.sleep(0.01)
+            waited.append(ranks._waits_for_processor(rank))
+        computed = seconds_computed(process.pid)
+        process.kill()
+    assert waited[0] and not waited[-1]
+    assert computed - rank.computed >= 0.2
 
 
 def test_no_heartbeat_of_a_rank_is_missing_before_it_is_configured(agent):
