@@ -1,8 +1,8 @@
 """Find when a fault that no policy repaired began and ceased to affect the job.
 
 A step is long when it took longer than the longest of its kind before the fault, by more than the
-clocks leave open. Without a long step the job has ridden the fault out, and there is no recovery
-time.
+clocks leave open; the first does not count, in which ranks wait until all have started. Without a
+long step the job has ridden the fault out, and there is no recovery time.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class _Span:
     step: Step
     begin: Instant
     kind: str
+    is_first: bool
+    """Ranks begin to wait for each other in it, as long as their processes take to start."""
 
     @property
     def seconds(self) -> float:
@@ -79,7 +81,7 @@ def effect_of(disturbance: Disturbance, steps: Sequence[Step]) -> Effect:
     """Return the effect of a fault on the steps of a job, which are sorted by their ends."""
     zero = disturbance.begin.early
     spans = _spans(steps)
-    baseline = [span for span in spans if span.step.end.late < zero]
+    baseline = [span for span in spans if span.step.end.late < zero and not span.is_first]
     longest = _longest(baseline)
     watched = _watched(disturbance, [span for span in spans if span.step.end.late >= zero])
     hit = _hit(disturbance, watched, longest)
@@ -100,11 +102,11 @@ def _spans(steps: Sequence[Step]) -> list[_Span]:
     spans = []
     for number, step in enumerate(steps):
         before = steps[number - 1] if number else None
-        follows = before is not None and before.generation == step.generation
-        if before is not None and follows and before.number + 1 == step.number:
-            spans.append(_Span(step, before.end, kind_of_interval(before, step)))
+        is_first = before is None or before.generation != step.generation
+        if before is not None and not is_first and before.number + 1 == step.number:
+            spans.append(_Span(step, before.end, kind_of_interval(before, step), is_first))
         else:
-            spans.append(_Span(step, step.begin, step.work))
+            spans.append(_Span(step, step.begin, step.work, is_first))
     return spans
 
 
