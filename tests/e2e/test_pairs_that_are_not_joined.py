@@ -55,8 +55,8 @@ def test_datagrams_arrive_at_the_peer_of_the_stage_that_is_lit_and_nowhere_else(
         for host in hosts:
             within = [
                 (host, number)
-                for number, at in enumerate(said[host]["sent"])
-                if begin + MARGIN < at - ahead[host] < end - MARGIN
+                for number, (before, after) in enumerate(said[host]["sent"])
+                if begin + MARGIN < before - ahead[host] and after - ahead[host] < end - MARGIN
             ]
             (peer,) = hosts - {host}
             joined += [each in came[peer] for each in within]

@@ -1,6 +1,7 @@
 """Run in a host: broadcast a datagram every 5 ms on its port of rail 0, and note those received.
 
-Ends with its standard input, and prints when each was sent, by this host's clock, and what came.
+Ends with its standard input, and prints between which instants of this host's clock each was sent,
+and what came.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 line.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, INTERFACE)
 line.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 line.bind(("", NUMBER))
-sent: list[float] = []
+sent: list[tuple[float, float]] = []
 received: list[tuple[str, int]] = []
 has_ended = False
 print("ready", flush=True)
 while not has_ended:
-    sent.append(time.monotonic())
+    before = time.monotonic()
     with suppress(OSError):  # without carrier: the same as a lost datagram
-        line.sendto(json.dumps([HOST, len(sent) - 1]).encode(), ("255.255.255.255", NUMBER))
-    while (left := sent[-1] + PERIOD - time.monotonic()) > 0 and not has_ended:
+        line.sendto(json.dumps([HOST, len(sent)]).encode(), ("255.255.255.255", NUMBER))
+    sent.append((before, time.monotonic()))  # other processes may have run between them
+    while (left := before + PERIOD - time.monotonic()) > 0 and not has_ended:
         ready = select.select([line, sys.stdin], [], [], left)[0]
         has_ended = sys.stdin in ready
         if line in ready:
