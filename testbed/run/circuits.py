@@ -67,8 +67,9 @@ def verify_links(
 ) -> list[LinkVerdict]:
     """Change circuits, and identify both ends of each new circuit over the light itself.
 
-    Identity queries are started before the change, so that the first light carries them. A query
-    that expires during a slow change is repeated: the limit counts from the end of the change.
+    Identity queries are started before there is light, so that the first carries them: before the
+    change, or after it where its switches answer before their mirrors stand. A query that expires
+    during a slow change is repeated: the limit counts from the end of the change.
     Blocks until all are answered or that limit is over; every verified circuit is logged. Where one
     end asks, its question has passed one direction and the answer the other; both ends say when
     each of them has its link. `light` is how many seconds the links may take to come up, `interval`
@@ -76,12 +77,16 @@ def verify_links(
     `is_wanted`.
     """
     limit = light + max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
+    is_over_before_light = bench.fabric.settles_unseen
+    if is_over_before_light:
+        change()
     asked = [
         (circuit, near, far, _ask(bench, near, far, limit, interval))
         for circuit in sorted(circuits)
         for near, far in circuit.directions[:ends_that_ask]
     ]
-    change()
+    if not is_over_before_light:
+        change()
     deadline = Deadline.after(limit)
 
     def verdict(

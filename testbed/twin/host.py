@@ -22,7 +22,6 @@ from testbed.twin import clock_rate, machine
 from testbed.twin.layout import GATEWAY, MANAGEMENT_INTERFACE, HostLayout
 from testbed.twin.namespaces import keep_mounts_private, mount
 from testbed.twin.netlink import Network
-from testbed.twin.precedence import keep_precedence_to_itself
 
 _KERNEL = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -148,7 +147,6 @@ async def run_command(
         stderr=asyncio.subprocess.PIPE,
         env={**environment, **(client.env or {}), "SSH_CONNECTION": connection},
         start_new_session=True,
-        preexec_fn=keep_precedence_to_itself,
     )
     assert process.stdin is not None
     # Where a client goes before all is connected, nothing else would end the command's input, for

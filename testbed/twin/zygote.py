@@ -16,7 +16,7 @@ from testbed.twin.host import HostSettings, run_host
 from testbed.twin.layout import HostLayout
 from testbed.twin.namespaces import MACHINE, NEWTIME, die_with_parent, unshare
 from testbed.twin.netlink import keep_frames_in_order
-from testbed.twin.precedence import come_after_instruments
+from testbed.twin.precedence import give_up_precedence
 from testbed.twin.signals import ENDING
 
 
@@ -51,7 +51,7 @@ class Zygote:
 
 def _serve(line: socket.socket, settings: HostSettings) -> None:
     die_with_parent()
-    come_after_instruments()
+    give_up_precedence()
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)  # the server decides when the twin ends
     while True:

@@ -25,7 +25,8 @@ CIRCUIT = Circuit.between(HostPort("h0", "p1"), HostPort("h1", "p0"))
 class Ends:
     """Hosts whose agents ask as long as they are told to, over fibres that carry light one day."""
 
-    def __init__(self, seen=()):
+    def __init__(self, seen=(), settles_unseen=False):
+        self.fabric = SimpleNamespace(settles_unseen=settles_unseen)
         self.light = float("inf")
         self.asked = 0
         self.intervals = set()
@@ -78,8 +79,11 @@ def test_each_end_of_a_circuit_is_probed_once_during_a_short_change(log):
     assert ends.asked == 2
 
 
-def test_ends_ask_before_a_change_so_that_the_first_light_carries_it(log):
-    ends, asked = Ends(), []
+@pytest.mark.parametrize(("settles_unseen", "asked_by_then"), [(False, 2), (True, 0)])
+def test_ends_ask_before_a_change_unless_it_is_over_before_its_light(
+    log, settles_unseen, asked_by_then
+):
+    ends, asked = Ends(settles_unseen=settles_unseen), []
     change = ends.change(0.0, LIMIT / 4)
 
     def noted():
@@ -88,7 +92,7 @@ def test_ends_ask_before_a_change_so_that_the_first_light_carries_it(log):
 
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, noted)
     assert [verdict.good for verdict in verdicts] == [True, True]
-    assert (asked, ends.asked) == ([2], 2)
+    assert (asked, ends.asked) == ([asked_by_then], 2)
 
 
 def test_one_end_of_a_circuit_asks_where_its_answer_is_enough(log):
