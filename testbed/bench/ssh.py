@@ -6,6 +6,7 @@ changed key is refused, and the hint has the command that accepts it.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from dataclasses import dataclass
@@ -76,6 +77,26 @@ def whereabouts(target: str) -> tuple[str, int, str]:
     if (command := [first, *behind][-1].gateway) is not None:
         through.append(str(command))
     return first.host, first.port, " through ".join(through)
+
+
+def silence(target: str, deadline: Deadline) -> str:
+    """Return how a target's SSH port takes no TCP connection, or an empty string where it does.
+
+    The name service and the route prove nothing, nor does a target behind a jump host. Blocks
+    until the deadline at most, which counts as no answer.
+    """
+    name, port, through = whereabouts(target)
+    if through:
+        return ""
+    try:
+        socket.create_connection((name, port), max(0.001, deadline.left)).close()
+    except ConnectionRefusedError:
+        return "refuses connections"
+    except TimeoutError:
+        return "does not answer"
+    except OSError as error:
+        return "cannot be reached" if error.errno == errno.EHOSTUNREACH else ""
+    return ""
 
 
 def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:

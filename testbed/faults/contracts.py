@@ -94,6 +94,13 @@ class Fault(Protocol):
         seconds on the orchestrator's clock.
         """
 
+    def look(self, bench: Bench, victim: Victim, deadline: Deadline) -> str:
+        """Return who else sees the fault, which lasts still and no agent has reported, or "".
+
+        Blocks until the deadline at most.
+        """
+        return ""
+
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Revert the fault and verify; raise UnsafeError when that failed."""
 

@@ -125,10 +125,21 @@ class FaultInjection:
             where = {"host": report.host, "mono": (report.said or report.message)["mono"]}
             self._append("fault.receipt", self.receipt, report.received, **where)
 
-    def await_receipt(self) -> None:
-        """Wait briefly for an observer to confirm the fault; log if none does."""
-        limit = Deadline.after(_RECEIPT_LIMIT)
-        if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
+    def await_receipt(self, *, lasts: bool) -> None:
+        """Wait briefly for an observer to confirm the fault; log if none does.
+
+        While the fault `lasts`, what no agent has reported is looked for.
+        """
+        inbox = self.context.inbox
+        if inbox.wait(lambda: bool(self.receipt), Deadline.after(_RECEIPT_LIMIT)):
+            return
+        if lasts:
+            look = partial(self.fault.look, self.context.bench, self.victim)
+            limit = Deadline.after(_RECEIPT_LIMIT)
+            self.receipt = inbox.in_worker("looking for the fault", look, limit)
+        if self.receipt:
+            self._append("fault.receipt", self.receipt)
+        else:
             self._log.append("note", "receipt", text="no observer but the injector saw the fault")
 
     def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> Event:

@@ -79,7 +79,7 @@ class JobFaults:
     def confirm_and_undo(self) -> None:
         """Wait briefly for the receipts that are missing, and take back the rest, last first."""
         for injection in self._injections:
-            injection.await_receipt()
+            injection.await_receipt(lasts=injection in self._open)
         for injection in reversed(tuple(self._open)):
             self._take_back(injection)
 

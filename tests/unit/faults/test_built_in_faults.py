@@ -1,11 +1,14 @@
 """Each built-in fault: what exactly it breaks, who is believed about it, and what undoes it."""
 
+import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from testbed.bench.host import SignalTimes
+from testbed.bench.ssh import silence
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
@@ -59,9 +62,38 @@ def test_undoing_a_power_cut_raises_unsafe_when_the_outlet_stays_off(lab):
 
 @pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
 def test_lost_light_is_confirmed_by_a_port_lit_by_the_victim(lab, fault):
-    receipt = lab.fault(fault).receipt
-    assert receipt(lab.victim, "h0", carrier("p1")) == "h0.p1 carrier"
-    assert receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
+    injected = lab.fault(fault)
+    injected.inject(lab.bench, lab.victim, soon())
+    assert injected.receipt(lab.victim, "h0", carrier("p1")) == "h0.p1 carrier"
+    assert injected.receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
+
+
+def test_light_lost_where_the_circuit_was_changed_since_does_not_confirm_a_power_cut(lab):
+    fault = lab.fault("power-cut")
+    fault.inject(lab.bench, lab.victim, soon())
+    lab.bench.fabric.set_circuits("job", matching(lab.ring - {FROM_PREDECESSOR}), soon())
+    assert fault.receipt(lab.victim, "h0", carrier("p1")) == ""
+    assert fault.receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
+
+
+def test_a_host_that_takes_no_connection_over_ssh_confirms_a_power_cut(lab, ssh_host):
+    fault = lab.fault("power-cut")
+    assert fault.look(lab.bench, lab.victim, soon()) == ""
+    with ssh_host.stopped():  # its kernel still takes connections
+        assert fault.look(lab.bench, lab.victim, soon()) == ""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = f"127.0.0.1:{server.getsockname()[1]}"
+    assert silence(free, soon()) == "refuses connections"
+
+
+def test_a_host_that_answers_no_connection_in_time_is_silent():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as open_sockets:
+        address = server.getsockname()
+        for _ in range(3):  # until its queue is full
+            client = open_sockets.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(address)
+        assert silence("{}:{}".format(*address), Deadline.after(0.3)) == "does not answer"
 
 
 @pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
