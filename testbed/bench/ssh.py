@@ -79,8 +79,8 @@ def whereabouts(target: str) -> tuple[str, int, str]:
     return first.host, first.port, " through ".join(through)
 
 
-def silence(target: str, deadline: Deadline) -> str:
-    """Return how a target's SSH port takes no TCP connection, or an empty string where it does.
+def connection_failure(target: str, deadline: Deadline) -> str:
+    """Return why no TCP connection to a target's SSH port is made; empty where one is.
 
     The name service and the route prove nothing, nor does a target behind a jump host. Blocks
     until the deadline at most, which counts as no answer.

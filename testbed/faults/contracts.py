@@ -94,8 +94,8 @@ class Fault(Protocol):
         seconds on the orchestrator's clock.
         """
 
-    def look(self, bench: Bench, victim: Victim, deadline: Deadline) -> str:
-        """Return who else sees the fault, which lasts still and no agent has reported, or "".
+    def find_witness(self, bench: Bench, victim: Victim, deadline: Deadline) -> str:
+        """Return an observer that sees the fault, which lasts and no agent has reported, or "".
 
         Blocks until the deadline at most.
         """

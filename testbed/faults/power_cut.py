@@ -38,15 +38,15 @@ class PowerCut(CarrierLossFault):
         circuit = self._owned.steady_at(HostPort(host, message["port"]))
         return seen if circuit in victim.own_circuits else ""
 
-    def look(self, bench: Bench, victim: Victim, deadline: Deadline) -> str:
-        """Return that the host takes no connection over SSH: perhaps none of its ports had light.
+    def find_witness(self, bench: Bench, victim: Victim, deadline: Deadline) -> str:
+        """Return that the host accepts no SSH connection; "" where it does.
 
-        So it is on rails whose circuits are changed at that moment.
+        No neighbour sees a host die whose circuits are dark, as rails are while they are changed.
         """
-        from testbed.bench.ssh import silence  # takes a while to import
+        from testbed.bench.ssh import connection_failure  # takes a while to import
 
-        how = silence(bench.lab.hosts[victim.host].ssh, deadline)
-        return f"{victim.host} SSH {how}" if how else ""
+        why = connection_failure(bench.lab.hosts[victim.host].ssh, deadline)
+        return f"{victim.host} SSH {why}" if why else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Turn the outlet on and read it back; the host then boots on its own."""

@@ -134,9 +134,9 @@ class FaultInjection:
         if inbox.wait(lambda: bool(self.receipt), Deadline.after(_RECEIPT_LIMIT)):
             return
         if lasts:
-            look = partial(self.fault.look, self.context.bench, self.victim)
+            find = partial(self.fault.find_witness, self.context.bench, self.victim)
             limit = Deadline.after(_RECEIPT_LIMIT)
-            self.receipt = inbox.in_worker("looking for the fault", look, limit)
+            self.receipt = inbox.in_worker("looking for a witness", find, limit)
         if self.receipt:
             self._append("fault.receipt", self.receipt)
         else:

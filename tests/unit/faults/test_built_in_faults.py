@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.bench.host import SignalTimes
-from testbed.bench.ssh import silence
+from testbed.bench.ssh import connection_failure
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
@@ -76,24 +76,28 @@ def test_light_lost_where_the_circuit_was_changed_since_does_not_confirm_a_power
     assert fault.receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
 
 
-def test_a_host_that_takes_no_connection_over_ssh_confirms_a_power_cut(lab, ssh_host):
+def test_a_host_that_accepts_no_ssh_connection_confirms_a_power_cut(lab, ssh_host, monkeypatch):
     fault = lab.fault("power-cut")
-    assert fault.look(lab.bench, lab.victim, soon()) == ""
+    assert fault.find_witness(lab.bench, lab.victim, soon()) == ""
     with ssh_host.stopped():  # its kernel still takes connections
-        assert fault.look(lab.bench, lab.victim, soon()) == ""
+        assert fault.find_witness(lab.bench, lab.victim, soon()) == ""
     with socket.create_server(("127.0.0.1", 0)) as server:
         free = f"127.0.0.1:{server.getsockname()[1]}"
-    assert silence(free, soon()) == "refuses connections"
+    hosts = lab.bench.lab.hosts
+    monkeypatch.setitem(hosts, "h1", hosts["h1"].model_copy(update={"ssh": free}))
+    assert fault.find_witness(lab.bench, lab.victim, soon()) == "h1 SSH refuses connections"
 
 
-def test_a_host_that_answers_no_connection_in_time_is_silent():
+def test_an_ssh_connection_that_is_not_accepted_in_time_has_failed():
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as open_sockets:
         address = server.getsockname()
         for _ in range(3):  # until its queue is full
             client = open_sockets.enter_context(socket.socket())
             client.setblocking(False)
             client.connect_ex(address)
-        assert silence("{}:{}".format(*address), Deadline.after(0.3)) == "does not answer"
+        assert (
+            connection_failure("{}:{}".format(*address), Deadline.after(0.3)) == "does not answer"
+        )
 
 
 @pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
