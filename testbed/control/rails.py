@@ -167,7 +167,8 @@ class Rails:
             case protocol.AgentLost():
                 return _waiting_anew(state, now), ()
             case protocol.GroupJoined() | protocol.StageLeft() | protocol.StageReached():
-                state = replace(state, silent=state.silent - {what.rank})
+                if what.rank in state.silent:
+                    state = replace(state, silent=state.silent - {what.rank})
         match what:
             case protocol.GroupJoined(rank, group):
                 return self._joined(state, now, rank, group)
@@ -227,9 +228,9 @@ class Rails:
         if rail is None:
             return state, (self._told(state, stage, (rank,), []),)
         own = state.rails[rail].rail
-        if own.using.get(rank) != stage or any(m.stage == stage for m in own.moves.values()):
-            since = {**state.waiting, stage: state.waiting.get(stage, now)}
-            state = replace(state, waiting=since)
+        is_lit = own.using.get(rank) == stage and all(m.stage != stage for m in own.moves.values())
+        if stage not in state.waiting and not is_lit:
+            state = replace(state, waiting={**state.waiting, stage: now})
         outcome = state.rules[rail].reach(state.rails[rail], now, rank, stage)
         return self._done(state, now, rail, outcome)
 

@@ -182,16 +182,14 @@ class Rail:
         One may overtake another: what both remove is removed once, and no rank waits for two.
         """
         effects: list[Effect] = []
-        at = _by_port(state.lit)
         for stage in tuple(state.ready):
             if not self.is_complete(state, stage) or stage in state.held:
                 continue
             wanted = self.circuits(stage)
-            remove = _in_the_way(at, wanted)
+            remove = _in_the_way(_by_port(state.lit), wanted)
             if self._users(state, remove):
                 continue
             state, effect = _begun(state, stage, remove, wanted - state.lit)
-            at = _by_port(state.lit) if remove else at
             effects.append(effect)
         return state, tuple(effects)
 
@@ -206,6 +204,8 @@ class Rail:
 
 
 def _left(state: RailState, rank: int) -> RailState:
+    if rank not in state.using:
+        return state
     return replace(state, using={who: own for who, own in state.using.items() if who != rank})
 
 

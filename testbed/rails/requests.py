@@ -116,6 +116,8 @@ class RailRequests:
     def _after(
         self, state: Requests, now: float, rail: RailState, effects: tuple[Effect, ...]
     ) -> Outcome:
+        if rail is state.rail:
+            return state, effects
         begun = dict.fromkeys((each.number for each in effects if isinstance(each, Move)), now)
         return replace(state, rail=rail, begun={**state.begun, **begun}), effects
 
@@ -132,6 +134,8 @@ class RailRequests:
 
     def _released(self, state: Requests, now: float, stage: Stage) -> Outcome:
         """Hold a stage back no longer."""
+        if stage not in state.due and stage not in state.rail.held:
+            return state, ()
         due = {each: at for each, at in state.due.items() if each != stage}
         held = state.rail.held - {stage}
         state = replace(state, due=due)
