@@ -139,8 +139,20 @@ def _submitted(client: Client, tasks: Sequence[ModelTask]) -> Iterator[Future]:
                 parts = client.map(_part_of, [task] * divided, range(divided), pure=False)
                 yield client.submit(_values_of_parts, task, parts, pure=False)
             continue
-        batches = [alike[first : first + size] for first in range(0, len(alike), size)]
-        yield from client.map(_values_of_all, batches, pure=False)
+        yield from client.map(_values_of_all, in_batches(alike, size), pure=False)
+
+
+def in_batches(tasks: Sequence[ModelTask], size: int) -> list[list[ModelTask]]:
+    """Return tasks in parts of `size` or a little more, never dividing those of one seed.
+
+    Arms of one seed have simulations in common, which are kept in the process that made them.
+    """
+    batches: list[list[ModelTask]] = []
+    for _, same in groupby(tasks, lambda task: task.seed):
+        if not batches or len(batches[-1]) >= size:
+            batches.append([])
+        batches[-1] += same
+    return batches
 
 
 def _parts(task: ModelTask) -> int:

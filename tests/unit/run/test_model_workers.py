@@ -11,7 +11,7 @@ import pytest
 
 from testbed.errors import TestbedError
 from testbed.plugins import kind
-from testbed.run.model_workers import ModelTask, one_after_another, workers_at
+from testbed.run.model_workers import ModelTask, in_batches, one_after_another, workers_at
 
 LOCAL = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
 
@@ -38,6 +38,16 @@ def two_workers():
 def test_two_workers_return_the_results_of_this_process_in_order(two_workers):
     tasks = fleet_tasks(12)
     assert list(two_workers(tasks, no_check)) == list(one_after_another(tasks, no_check))
+
+
+@pytest.mark.parametrize(
+    ("arms", "size", "batches"), [(1, 4, [4, 4, 2]), (9, 4, [9] * 10), (3, 7, [9, 9, 9, 3])]
+)
+def test_tasks_of_one_seed_are_computed_by_one_worker(arms, size, batches):
+    tasks = [task for task in fleet_tasks(10) for _ in range(arms)]
+    found = in_batches(tasks, size)
+    assert [len(batch) for batch in found] == batches
+    assert [task for batch in found for task in batch] == tasks
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.soak)])
