@@ -143,9 +143,9 @@ def _submitted(client: Client, tasks: Sequence[ModelTask]) -> Iterator[Future]:
 
 
 def in_batches(tasks: Sequence[ModelTask], size: int) -> list[list[ModelTask]]:
-    """Return tasks in parts of `size` or a little more, never dividing those of one seed.
+    """Return tasks in batches of at least `size`, but for the last, with those of a seed in one.
 
-    Arms of one seed have simulations in common, which are kept in the process that made them.
+    Arms share the simulations of one seed, which only the process that computed them keeps.
     """
     batches: list[list[ModelTask]] = []
     for _, same in groupby(tasks, lambda task: task.seed):

@@ -158,7 +158,7 @@ class People:
         return ended
 
 
-@pytest.mark.timeout(1200)  # the runs have 300 and 600 s
+@pytest.mark.timeout(1200)  # it waits for its runs for up to 300 and 600 s
 def test_fifty_experiments_of_five_people_on_one_rack_with_a_restart_of_the_machine(
     testbed: CommandLine, rack: str
 ) -> None:

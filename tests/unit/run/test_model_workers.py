@@ -43,7 +43,7 @@ def test_two_workers_return_the_results_of_this_process_in_order(two_workers):
 @pytest.mark.parametrize(
     ("arms", "size", "batches"), [(1, 4, [4, 4, 2]), (9, 4, [9] * 10), (3, 7, [9, 9, 9, 3])]
 )
-def test_tasks_of_one_seed_are_computed_by_one_worker(arms, size, batches):
+def test_tasks_of_one_seed_are_in_one_batch(arms, size, batches):
     tasks = [task for task in fleet_tasks(10) for _ in range(arms)]
     found = in_batches(tasks, size)
     assert [len(batch) for batch in found] == batches
