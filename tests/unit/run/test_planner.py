@@ -67,6 +67,7 @@ NOT_ON_A_RACK = {
     "opus": "rails",
     "opus-faults": "rails",
     "opus-link-up": "rails",
+    "opus-one-change": "rail",
     "opus-replace": "rails",
     "rails": "rails",
     "reconfigure": "quad",
