@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 
 from testbed.analysis.clocks import Clocks
 from testbed.bench.link import AgentLink, Answer
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.errors import HostError, LabError
 from testbed.events import Event
 from testbed.record.log import EventLog
@@ -29,6 +30,10 @@ _FEW = 6
 _GOOD = 0.2e-3
 """… and the bound with which one is good enough."""
 _LIMIT = 5.0
+
+_turns = count()
+_GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, modulo 1, are spread evenly, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,16 @@ def measure_offset(
 
 
 def watch_offset(link: AgentLink, callback: Callable[[Offset], None]) -> None:
-    """Measure the clock offset periodically until the link ends; skip requests that time out."""
-    while not link.is_over_within(PERIOD):
+    """Measure the clock offset periodically until the link ends; skip requests that time out.
+
+    Hosts are measured at different times of a period: together they would lengthen each other's
+    round trips, and all else that this machine does.
+    """
+    due = now() + PERIOD * (next(_turns) * _GOLDEN % 1)
+    while not link.is_over_within(max(0.0, due - now())):
         with suppress(HostError):
             callback(measure_offset(link, Deadline.after(_LIMIT), _FEW, _GOOD))
+        due = max(due + PERIOD, now())
 
 
 def offset_of(answer: Answer) -> Offset:

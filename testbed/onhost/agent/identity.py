@@ -41,6 +41,8 @@ class IdentityPort:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         self._socket.bind(("", 0))
         self._nonces: dict[int, str] = {}
+        self._questions: dict[int, bytes] = {}
+        """The datagrams of questions, which are sent again and again until there is light."""
         self.answers: dict[int, dict[str, Any]] = {}
         """What came back, by the number of the question."""
         self._beacons: dict[int, set[tuple[str, str]]] = {}
@@ -58,11 +60,14 @@ class IdentityPort:
     def ask(self, number: int, question: int, address: str = "") -> None:
         """Send one identity query to the peer's UDP port; on a dark circuit it is lost silently.
 
-        With an address the question goes to it alone.
+        With an address the question goes to it alone. One that was sent before is repeated as it
+        was, until it is forgotten.
         """
-        nonce = self._nonces.setdefault(question, secrets.token_hex(16))
-        asked = {"ask": question, "nonce": nonce, "direct": bool(address)}
-        self._send(asked, (address or _BROADCAST, number))
+        if question not in self._questions:
+            nonce = self._nonces[question] = secrets.token_hex(16)
+            asked = {"ask": question, "nonce": nonce, "direct": bool(address)}
+            self._questions[question] = self._datagram(asked)
+        self._send_to(self._questions[question], (address or _BROADCAST, number))
 
     def send_beacon(self, number: int, mark: int) -> None:
         """Broadcast the name of this port to a UDP port; nothing answers.
@@ -79,6 +84,7 @@ class IdentityPort:
     def forget(self, question: int) -> None:
         """Discard the answer to a query, and accept no more answers to it."""
         self._nonces.pop(question, None)
+        self._questions.pop(question, None)
         self.answers.pop(question, None)
 
     def read_datagrams(self) -> None:
@@ -100,8 +106,13 @@ class IdentityPort:
                 self.answers[message["answer"]] = message
 
     def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
+        self._send_to(self._datagram(message), to)
+
+    def _datagram(self, message: dict[str, Any]) -> bytes:
         text = json.dumps({**message, "host": self.host, "port": self.port})
-        data = json.dumps({"text": text, "proof": self._proof(text)}).encode()
+        return json.dumps({"text": text, "proof": self._proof(text)}).encode()
+
+    def _send_to(self, data: bytes, to: tuple[str, int]) -> None:
         with suppress(OSError):  # no carrier: the same as a lost datagram
             self._socket.sendto(data, to)
 

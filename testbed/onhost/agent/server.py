@@ -29,7 +29,6 @@ from .ranks import Ranks
 from .undo import undo_journal, undo_orphaned_journals
 
 CARRIER_PERIOD = 0.005
-QUESTION_PERIOD = 0.001
 IDLE_PERIOD = 0.05
 _UNSENT_LIMIT = 4 << 20
 
@@ -243,14 +242,16 @@ class Agent:
 
     def _wait(self) -> float:
         """Return how long to wait for input before something is due."""
-        if self._questions:
-            return QUESTION_PERIOD
-        if self._unsent or (self._watch and not self._watch.told_at_once):
-            return CARRIER_PERIOD
-        return self._started.due_within(time.monotonic()) if self._started else IDLE_PERIOD
+        now = time.monotonic()
+        due = [self._started.due_within(now) if self._started else IDLE_PERIOD]
+        if self._unsent or self._has_to_look_at_carriers:
+            due.append(CARRIER_PERIOD)
+        due += [q.due_within(now, has_carrier=self._has_carrier(q)) for q in self._questions]
+        return min(due)
 
     def _tick(self) -> None:
-        self._look_at_carriers()
+        if self._has_to_look_at_carriers:
+            self._look_at_carriers()
         if self._started:
             self._started.check_heartbeats()
             self._started.work(time.monotonic())
@@ -260,9 +261,16 @@ class Agent:
             self._ending = True
         self._flush()
 
+    @property
+    def _has_to_look_at_carriers(self) -> bool:
+        """Tell whether a port may change unnoticed; of others a message wakes the agent."""
+        return self._watch is not None and not self._watch.told_at_once
+
+    def _has_carrier(self, question: IdentityQuery) -> bool:
+        return self._watch is not None and self._watch.is_up(question.port.port)
+
     def _over(self, question: IdentityQuery) -> bool:
-        has_carrier = self._watch is not None and self._watch.is_up(question.port.port)
-        result = question.work(time.monotonic(), has_carrier=has_carrier)
+        result = question.work(time.monotonic(), has_carrier=self._has_carrier(question))
         if result is not None:
             self._send({"re": question.request["id"], "ok": result})
         return result is not None

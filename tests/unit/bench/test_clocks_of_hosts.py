@@ -5,12 +5,13 @@ import shutil
 import signal
 import subprocess
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.bench.clocks import QUESTIONS, measure_offset
+from testbed.bench.clocks import PERIOD, QUESTIONS, measure_offset, watch_offset
 from testbed.bench.link import Answer
 from testbed.clock import Deadline, now
 from testbed.errors import HostTimeout
@@ -90,3 +91,34 @@ def test_a_host_that_stops_answering_is_a_timeout(agent):
         measure_offset(agent.link, Deadline.after(0.1))
     os.kill(agent.process.pid, signal.SIGCONT)
     assert measure_offset(agent.link, soon()).bound < 0.01
+
+
+class WaitedLink(Line):
+    """Ends after some waits, of which it notes when each would be over; time stands still."""
+
+    def __init__(self, waits):
+        super().__init__(0.0, [(0, 0, 0)] * waits)
+        self.waits, self.due, self._left = [], [], waits
+
+    def is_over_within(self, seconds):
+        self.waits.append(seconds)
+        self.due.append(now() + seconds)
+        self._left -= 1
+        return self._left < 0
+
+
+def test_clocks_of_hosts_are_measured_at_different_times_of_a_period():
+    links = [WaitedLink(1) for _ in range(5)]
+    for link in links:
+        watch_offset(link, lambda found: None)
+    first = sorted(link.waits[0] for link in links)
+    apart = [late - early for early, late in pairwise(first)]
+    assert min(apart) > PERIOD / 20
+    assert first[-1] < PERIOD
+
+
+def test_a_clock_is_measured_once_in_a_period_however_long_that_takes():
+    link = WaitedLink(4)
+    watch_offset(link, lambda found: time.sleep(PERIOD / 10))
+    between = [late - early for early, late in pairwise(link.due)]
+    assert between == pytest.approx([PERIOD] * 4, abs=PERIOD / 20)

@@ -55,6 +55,19 @@ def asked_through(tap, ends, question):
     return asked, answer
 
 
+def test_a_question_is_repeated_as_it_was_until_it_is_forgotten(ends, tap):
+    here, _ = ends
+
+    def asked():
+        here.ask(tap.getsockname()[1], 1, "127.0.0.1")
+        return tap.recv(2048)
+
+    first = asked()
+    assert asked() == first
+    here.forget(1)
+    assert asked() != first
+
+
 def test_an_identity_query_is_answered_without_sending_the_token(ends, tap):
     asked, answer = asked_through(tap, ends, question=1)
     assert heard(ends[0])[1]["host"] == "h1"
@@ -87,11 +100,12 @@ class Fibre:
     port = "p0"
 
     def __init__(self):
-        self.asked, self.answers = 0, {}
+        self.asked, self.answers, self.questions = 0, {}, set()
 
     def ask(self, number, question, address):
         self.asked += 1
         self.latest = question
+        self.questions.add(question)
 
     def forget(self, question):
         self.answers.pop(question, None)
@@ -122,10 +136,31 @@ def test_a_query_is_sent_rarely_without_a_carrier_and_at_once_with_one():
     assert result["good"]
 
 
+def test_a_query_for_the_first_answer_repeats_one_question_and_counts_how_often():
+    fibre = Fibre()
+    query = queried(fibre, first=True, count=1000)
+    send_for(query, 0.0, 50, has_carrier=True)
+    assert len(fibre.questions) == 1
+    (result,) = send_for(query, 9.0, 1, has_carrier=True)
+    assert (result["asked"], result["answered"], result["good"]) == (fibre.asked, 0, False)
+    assert fibre.asked > 25
+
+
 def test_a_query_that_counts_losses_is_sent_each_time_whatever_the_carrier():
     fibre = Fibre()
     send_for(queried(fibre, first=False, count=50), 0.0, 100, has_carrier=False)
-    assert fibre.asked == 50
+    assert fibre.asked == len(fibre.questions) == 50
+
+
+@pytest.mark.parametrize(
+    ("has_carrier", "count", "due"), [(True, 9, 0.001), (False, 9, 0.02), (True, 1, 9.0)]
+)
+def test_a_query_is_due_when_it_is_repeated_or_its_time_is_up(has_carrier, count, due):
+    query = queried(Fibre(), first=True, count=count)
+    assert query.due_within(0.0, has_carrier=has_carrier) == 0.0
+    query.work(0.0, has_carrier=has_carrier)
+    assert query.due_within(0.0, has_carrier=has_carrier) == pytest.approx(due)
+    assert query.due_within(due + 1, has_carrier=has_carrier) == 0.0
 
 
 def test_a_beacon_names_its_port_to_its_receiver_and_gets_no_answer(ends):
