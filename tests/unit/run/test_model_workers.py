@@ -75,11 +75,14 @@ def clients_task(clients, seed, **more):
 
 
 @pytest.mark.parametrize(
-    "clients", [[11_000], pytest.param([22_000, 11_000], marks=pytest.mark.soak)]
+    ("workers", "clients"),
+    [
+        ("2", [11_000]),
+        pytest.param("2", [22_000, 11_000], marks=pytest.mark.soak),
+        pytest.param("1", [22_000, 11_000], marks=pytest.mark.soak),
+    ],
 )
-def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result(
-    two_workers, clients
-):
+def test_clients_of_one_trial_are_drawn_in_parts_by_workers_with_the_same_result(workers, clients):
     """Parts of trials with several, between trials that have one or none."""
     tasks = [
         *fleet_tasks(3),
@@ -87,9 +90,8 @@ def test_clients_of_one_trial_are_drawn_on_several_workers_with_the_same_result(
         clients_task(600, 3),
     ]
     alone = list(one_after_another(tasks, no_check))
-    assert list(two_workers(tasks, no_check)) == alone
-    with workers_at("1") as one_worker:
-        assert list(one_worker(tasks, no_check)) == alone
+    with workers_at(workers) as compute:
+        assert list(compute(tasks, no_check)) == alone
     assert len({values["inputs"] for values in alone[3:]}) == len(clients) + 1
 
 
