@@ -29,6 +29,8 @@ from .ranks import Ranks
 from .undo import undo_journal, undo_orphaned_journals
 
 CARRIER_PERIOD = 0.005
+WATCHED_PERIOD = 0.001
+"""Seconds between looks at carriers while a question waits for one."""
 IDLE_PERIOD = 0.05
 _UNSENT_LIMIT = 4 << 20
 
@@ -245,7 +247,7 @@ class Agent:
         now = time.monotonic()
         due = [self._started.due_within(now) if self._started else IDLE_PERIOD]
         if self._unsent or self._has_to_look_at_carriers:
-            due.append(CARRIER_PERIOD)
+            due.append(WATCHED_PERIOD if self._questions else CARRIER_PERIOD)
         due += [q.due_within(now, has_carrier=self._has_carrier(q)) for q in self._questions]
         return min(due)
 
