@@ -14,8 +14,8 @@ broken.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from testbed.control.fence_order import Failure
 from testbed.control.protocol import (
@@ -69,6 +69,11 @@ class Evidence:
     """Hosts of which, and of whose circuits, no more is observed."""
     dropped: Matching = frozenset()
     """Further circuits of which no more is observed."""
+    asked: int = field(default=0, compare=False)
+    """The number of the last probes."""
+    latest: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """By host the number of its last probe: what it answered to earlier ones, and is heard later,
+    says nothing any more."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -89,6 +94,8 @@ class Evidence:
         match observation:
             case CarrierLost(port):
                 return self._with_dark(port)
+            case HostAnswered(host, number) if number and number < self.latest.get(host, 0):
+                return self, ()
             case HostAnswered(host):
                 silent = tuple(other for other in self.silent if other != host)
                 return replace(self, answered=self.answered | {host}, silent=silent), ()
@@ -107,7 +114,7 @@ class Evidence:
         for circuit in broken:
             fresh |= frozenset() if self.dark & {*circuit.ends} else circuit.hosts & self.answered
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
-        return replace(after, answered=self.answered - fresh), self._probes(fresh, 1)
+        return replace(after, answered=self.answered - fresh)._probing(fresh, 1)
 
     def _with_silent(self, host: str) -> tuple[Evidence, Commands]:
         after = replace(self, silent=(*self.silent, host), answered=self.answered - {host})
@@ -115,7 +122,7 @@ class Evidence:
         if host in self.lost or times > 2:
             return after, ()
         if times == 1:
-            return after, self._probes([host], _PATIENCE)
+            return after._probing([host], _PATIENCE)
         return after._probe_again(other for other in self.hosts if other not in after.silent)
 
     def probe_all(self) -> tuple[Evidence, Commands]:
@@ -131,10 +138,17 @@ class Evidence:
             return self, ()
         asked = frozenset(hosts)
         after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
-        return after, self._probes(asked, _PATIENCE)
+        return after._probing(asked, _PATIENCE)
 
-    def _probes(self, hosts: Iterable[str], patience: int) -> Commands:
-        return tuple(ProbeHost(host, self.probe_limit * patience) for host in sorted(hosts))
+    def _probing(self, hosts: Iterable[str], patience: int) -> tuple[Evidence, Commands]:
+        """Return what is known with probes under way, and these: of more than one answer of a host
+        the one to the last counts."""
+        asked, number, limit = sorted(hosts), self.asked + 1, self.probe_limit * patience
+        if not asked:
+            return self, ()
+        latest = {**self.latest, **dict.fromkeys(asked, number)}
+        probes = tuple(ProbeHost(host, limit, number) for host in asked)
+        return replace(self, asked=number, latest=latest), probes
 
     def among(self, hosts: tuple[str, ...], circuits: Matching) -> Evidence:
         """Return what of this is known of some of the hosts, and of circuits that they keep."""
@@ -145,6 +159,8 @@ class Evidence:
             *(self.probed & there, self.answered & there),
             tuple(host for host in self.silent if host in there),
             *(self.lost & there, self.off & there),
+            asked=self.asked,
+            latest=self.latest,
         )
 
     def without(self, hosts: Collection[str], circuits: Matching) -> Evidence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from testbed.control.reports import AgentLost as AgentLost
@@ -30,6 +30,8 @@ class HostAnswered:
     """A probed host's agent has answered."""
 
     host: str
+    number: int = field(default=0, compare=False)
+    """That of the probe; 0 counts always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class ProbeHost:
 
     host: str
     limit: float
+    number: int = field(default=0, compare=False)
+    """The answer repeats it, so one to an earlier probe is told from it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,8 @@ class Splice:
         restore = {rank: (rank - 1) % len(now.hosts) for rank in sorted(repair.restored)}
         committed = min(repair.left[rank] for rank in holders)
         join = protocol.Join(now.generation, now.hosts, committed, restore)
-        evidence, joined = self._no_evidence(now), replace(repair, joined=True)
+        evidence = replace(self._no_evidence(now), asked=state.evidence.asked)
+        joined = replace(repair, joined=True)
         return replace(state, now=now, evidence=evidence, repair=joined), (join,)
 
     def _replace_silent(self, state: State, ranks: frozenset[int]) -> tuple[State, Commands]:

@@ -126,7 +126,7 @@ class JobCommands:
         return self._fencing.apply(command, slot)
 
     def _probe_host(self, command: protocol.ProbeHost, sender: ActiveController) -> None:
-        self._in_worker(sender, lambda: self._probe(command.host, command.limit, sender))
+        self._in_worker(sender, lambda: self._probe(command, sender))
 
     def _name_far_end(self, command: protocol.NameFarEnd, sender: ActiveController) -> None:
         port = command.port
@@ -134,18 +134,19 @@ class JobCommands:
             (far,) = circuit.hosts - {port.host}
             sender.tell(self._observed(protocol.FarEndDark(port, far)))
 
-    def _probe(self, host: str, limit: float, sender: ActiveController) -> protocol.Observation:
+    def _probe(self, command: protocol.ProbeHost, sender: ActiveController) -> protocol.Observation:
         """Ask a host's agent; where it does not answer in time, have its outlet looked at."""
+        host = command.host
         agent = self._bench.hosts.get(host)
         if agent is None:  # it was given up while the probe waited for its turn
             return protocol.HostSilent(host)
         try:
-            agent.link.ask("alive", Deadline.after(limit + agent.link.usual_round_trip))
+            agent.link.ask("alive", Deadline.after(command.limit + agent.link.usual_round_trip))
         except HostError:
             if self._bench.power.feeds(host):
                 self._in_worker(sender, lambda: self._look(host))
             return protocol.HostSilent(host)
-        return protocol.HostAnswered(host)
+        return protocol.HostAnswered(host, command.number)
 
     def _look(self, host: str) -> protocol.Observation | None:
         """Read a host's outlet, which changes nothing; one that cannot be read proves nothing."""

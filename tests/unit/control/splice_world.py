@@ -169,8 +169,8 @@ class World:
 
     def _obey(self, command):
         match command:
-            case ProbeHost(host, limit):
-                self._work(lambda: self._probed(host, limit))
+            case ProbeHost(host, _, number):
+                self._work(lambda: self._probed(host, number))
             case Fence(rank, host, _):
                 assert self.hosts[rank] == host
                 self.fenced.add(host)
@@ -217,8 +217,8 @@ class World:
         self.shut_out.add(host)
         return Fenced(host)
 
-    def _probed(self, host, limit):
-        return HostSilent(host) if host in self.dead else HostAnswered(host)
+    def _probed(self, host, number):
+        return HostSilent(host) if host in self.dead else HostAnswered(host, number)
 
     def _verified(self, command):
         of = command.newcomer, command.number
@@ -279,7 +279,7 @@ class World:
 
 def _hosts_of(command):
     match command:
-        case ProbeHost(host, _) | PrepareSpare(_, host) | Fence(_, host, _):
+        case ProbeHost(host) | PrepareSpare(_, host) | Fence(_, host, _):
             return {host}
         case SetCircuits(circuits):
             return {end.host for circuit in circuits for end in circuit.ends}

@@ -188,6 +188,18 @@ def test_a_host_that_missed_a_probe_is_probed_again_for_longer(seen):
     assert probes == (ProbeHost("h1", 20 * LIMIT),)
 
 
+def test_an_answer_to_an_earlier_probe_does_not_count_after_a_later_one():
+    evidence, probes = weigh(*dark(BEFORE))
+    first = {probe.host: probe.number for probe in probes}["h1"]
+    evidence, (again,) = evidence.after(SILENT)
+    late, _ = evidence.after(HostAnswered("h1", first))
+    assert ("h1" in late.answered, late.silent) == (False, ("h1",))
+    new, _ = late.after(HostAnswered("h1", again.number))
+    assert ("h1" in new.answered, new.silent) == (True, ())
+    kept = evidence.among(HOSTS[:3], RING)
+    assert kept.after(HostAnswered("h1", first))[0].silent == ("h1",)
+
+
 def test_when_a_host_stays_silent_all_others_are_probed():
     _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT)
     assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in ("h0", "h2", "h3"))

@@ -1,6 +1,7 @@
 """What a policy commands to a job is carried out, and each outcome comes back as whose it is."""
 
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +36,7 @@ from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.run.places import Place
 from testbed.run.running_job import RankProcess
+from tests.unit.bench.agent_on_pipes import Agent
 from tests.unit.run.policies_at_work import of_job, policy_at_work
 
 NOTHING = frozenset()
@@ -189,6 +191,17 @@ def test_a_rank_that_cannot_be_restarted_has_its_new_place_and_fails_as_a_spare(
 def test_an_exception_in_a_worker_fails_the_recovery(repair):
     repair.do(Fence(0, "h9", "process"))
     assert repair.outcome() == CommandFailed("KeyError: 'h9'")
+
+
+def test_an_answer_has_the_number_of_its_probe(repair):
+    agent = Agent()
+    agent.hello()
+    repair.bench.hosts["h0"] = SimpleNamespace(link=agent.link)
+    repair.do(ProbeHost("h0", 5, 7))
+    answer = repair.outcome()
+    del repair.bench.hosts["h0"]
+    agent.channel.end()
+    assert (answer, answer.number) == (HostAnswered("h0"), 7)
 
 
 def test_a_probe_of_a_dropped_host_counts_as_unanswered(repair):
