@@ -68,6 +68,8 @@ class World:
         """The circuits that were commanded last."""
         self.with_state = set(self.hosts)
         self._hasty = hasty
+        self.asked = 0
+        """The number of the last probe."""
         self.done = []
         """Every command, in order."""
 
@@ -170,6 +172,8 @@ class World:
     def _obey(self, command):
         match command:
             case ProbeHost(host, _, number):
+                assert number >= self.asked, "an old answer would pass for one to a later probe"
+                self.asked = number
                 self._work(lambda: self._probed(host, number))
             case Fence(rank, host, _):
                 assert self.hosts[rank] == host
