@@ -31,7 +31,8 @@ _GOOD = 0.2e-3
 """… and the bound with which one is good enough."""
 _LIMIT = 5.0
 
-_turns = count()
+_watched = count()
+"""Numbers the hosts whose clocks are measured, for each to begin at another time."""
 _GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it, modulo 1, are spread evenly, however many there are."""
 
@@ -67,7 +68,7 @@ def watch_offset(link: AgentLink, callback: Callable[[Offset], None]) -> None:
     Hosts are measured at different times of a period: together they would lengthen each other's
     round trips, and all else that this machine does.
     """
-    due = now() + PERIOD * (next(_turns) * _GOLDEN % 1)
+    due = now() + PERIOD * (next(_watched) * _GOLDEN % 1)
     while not link.is_over_within(max(0.0, due - now())):
         with suppress(HostError):
             callback(measure_offset(link, Deadline.after(_LIMIT), _FEW, _GOOD))

@@ -69,11 +69,10 @@ class Evidence:
     """Hosts of which, and of whose circuits, no more is observed."""
     dropped: Matching = frozenset()
     """Further circuits of which no more is observed."""
-    asked: int = field(default=0, compare=False)
-    """The number of the last probes."""
-    latest: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """By host the number of its last probe: what it answered to earlier ones, and is heard later,
-    says nothing any more."""
+    probe_number: int = field(default=0, compare=False)
+    """The number of the probes that were sent last."""
+    latest_probes: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """By host the number of its latest probe; late answers to earlier ones do not count."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -94,7 +93,7 @@ class Evidence:
         match observation:
             case CarrierLost(port):
                 return self._with_dark(port)
-            case HostAnswered(host, number) if number and number < self.latest.get(host, 0):
+            case HostAnswered(host, number) if number and number < self.latest_probes.get(host, 0):
                 return self, ()
             case HostAnswered(host):
                 silent = tuple(other for other in self.silent if other != host)
@@ -114,7 +113,7 @@ class Evidence:
         for circuit in broken:
             fresh |= frozenset() if self.dark & {*circuit.ends} else circuit.hosts & self.answered
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
-        return replace(after, answered=self.answered - fresh)._probing(fresh, 1)
+        return replace(after, answered=self.answered - fresh)._with_probes(fresh, 1)
 
     def _with_silent(self, host: str) -> tuple[Evidence, Commands]:
         after = replace(self, silent=(*self.silent, host), answered=self.answered - {host})
@@ -122,7 +121,7 @@ class Evidence:
         if host in self.lost or times > 2:
             return after, ()
         if times == 1:
-            return after._probing([host], _PATIENCE)
+            return after._with_probes([host], _PATIENCE)
         return after._probe_again(other for other in self.hosts if other not in after.silent)
 
     def probe_all(self) -> tuple[Evidence, Commands]:
@@ -138,17 +137,16 @@ class Evidence:
             return self, ()
         asked = frozenset(hosts)
         after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
-        return after._probing(asked, _PATIENCE)
+        return after._with_probes(asked, _PATIENCE)
 
-    def _probing(self, hosts: Iterable[str], patience: int) -> tuple[Evidence, Commands]:
-        """Return what is known with probes under way, and these: of more than one answer of a host
-        the one to the last counts."""
-        asked, number, limit = sorted(hosts), self.asked + 1, self.probe_limit * patience
+    def _with_probes(self, hosts: Iterable[str], patience: int) -> tuple[Evidence, Commands]:
+        """Number new probes of some hosts; return the evidence with the number, and the probes."""
+        asked, number, limit = sorted(hosts), self.probe_number + 1, self.probe_limit * patience
         if not asked:
             return self, ()
-        latest = {**self.latest, **dict.fromkeys(asked, number)}
+        latest = {**self.latest_probes, **dict.fromkeys(asked, number)}
         probes = tuple(ProbeHost(host, limit, number) for host in asked)
-        return replace(self, asked=number, latest=latest), probes
+        return replace(self, probe_number=number, latest_probes=latest), probes
 
     def among(self, hosts: tuple[str, ...], circuits: Matching) -> Evidence:
         """Return what of this is known of some of the hosts, and of circuits that they keep."""
@@ -159,8 +157,8 @@ class Evidence:
             *(self.probed & there, self.answered & there),
             tuple(host for host in self.silent if host in there),
             *(self.lost & there, self.off & there),
-            asked=self.asked,
-            latest=self.latest,
+            probe_number=self.probe_number,
+            latest_probes=self.latest_probes,
         )
 
     def without(self, hosts: Collection[str], circuits: Matching) -> Evidence:

@@ -31,7 +31,7 @@ class HostAnswered:
 
     host: str
     number: int = field(default=0, compare=False)
-    """That of the probe; 0 counts always."""
+    """The number of the probe that it answers; an answer without one, 0, always counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class ProbeHost:
     host: str
     limit: float
     number: int = field(default=0, compare=False)
-    """The answer repeats it, so one to an earlier probe is told from it."""
+    """Repeated by the answer, which tells it from answers to earlier probes."""
 
 
 @dataclass(frozen=True, slots=True)

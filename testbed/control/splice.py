@@ -308,7 +308,8 @@ class Splice:
         restore = {rank: (rank - 1) % len(now.hosts) for rank in sorted(repair.restored)}
         committed = min(repair.left[rank] for rank in holders)
         join = protocol.Join(now.generation, now.hosts, committed, restore)
-        evidence = replace(self._no_evidence(now), asked=state.evidence.asked)
+        number = state.evidence.probe_number  # late answers to the probes until now do not count
+        evidence = replace(self._no_evidence(now), probe_number=number)
         joined = replace(repair, joined=True)
         return replace(state, now=now, evidence=evidence, repair=joined), (join,)
 
