@@ -112,8 +112,7 @@ class Evidence:
         # What a host answered before another of its circuits went dark says nothing about that.
         for circuit in broken:
             fresh |= frozenset() if self.dark & {*circuit.ends} else circuit.hosts & self.answered
-        after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
-        return replace(after, answered=self.answered - fresh)._with_probes(fresh, 1)
+        return replace(self, dark=self.dark | {port}).probe(fresh)
 
     def _with_silent(self, host: str) -> tuple[Evidence, Commands]:
         after = replace(self, silent=(*self.silent, host), answered=self.answered - {host})
@@ -121,7 +120,7 @@ class Evidence:
         if host in self.lost or times > 2:
             return after, ()
         if times == 1:
-            return after._with_probes([host], _PATIENCE)
+            return after.probe([host], _PATIENCE)
         return after._probe_again(other for other in self.hosts if other not in after.silent)
 
     def probe_all(self) -> tuple[Evidence, Commands]:
@@ -135,18 +134,24 @@ class Evidence:
         """
         if self.off or self._are_dead(self.unreachable):
             return self, ()
-        asked = frozenset(hosts)
-        after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
-        return after._with_probes(asked, _PATIENCE)
+        return self.probe(hosts, _PATIENCE)
 
-    def _with_probes(self, hosts: Iterable[str], patience: int) -> tuple[Evidence, Commands]:
-        """Number new probes of some hosts; return the evidence with the number, and the probes."""
-        asked, number, limit = sorted(hosts), self.probe_number + 1, self.probe_limit * patience
+    def probe(self, hosts: Iterable[str], patience: int = 1) -> tuple[Evidence, Commands]:
+        """Probe some hosts anew, whose earlier answers do not count any more.
+
+        Each has `patience` times the probe limit to answer.
+        """
+        asked, number, limit = frozenset(hosts), self.probe_number + 1, self.probe_limit * patience
         if not asked:
             return self, ()
-        latest = {**self.latest_probes, **dict.fromkeys(asked, number)}
-        probes = tuple(ProbeHost(host, limit, number) for host in asked)
-        return replace(self, probe_number=number, latest_probes=latest), probes
+        after = replace(
+            self,
+            probed=self.probed | asked,
+            answered=self.answered - asked,
+            probe_number=number,
+            latest_probes={**self.latest_probes, **dict.fromkeys(asked, number)},
+        )
+        return after, tuple(ProbeHost(host, limit, number) for host in sorted(asked))
 
     def among(self, hosts: tuple[str, ...], circuits: Matching) -> Evidence:
         """Return what of this is known of some of the hosts, and of circuits that they keep."""

@@ -102,11 +102,9 @@ class Replace:
 
     def _probe(self, state: State, hosts: Collection[str]) -> tuple[State, Commands]:
         """Ask hosts whether they are there, unless they are being asked."""
-        evidence, limit = state.evidence, self._probe_limit
-        asked = [h for h in evidence.hosts if h in hosts and h not in _asked(evidence)]
-        probed, answered = evidence.probed.union(asked), evidence.answered.difference(asked)
-        evidence = changed(evidence, probed=probed, answered=answered)
-        return changed(state, evidence=evidence), tuple(protocol.ProbeHost(h, limit) for h in asked)
+        known = state.evidence
+        evidence, probes = known.probe({*hosts}.intersection(known.hosts) - _asked(known))
+        return changed(state, evidence=evidence), probes
 
     def _judge(self, state: State, observation: _OfHosts) -> tuple[State, Commands]:
         """Act upon all that is known of hosts once something more is."""
@@ -238,7 +236,9 @@ class Replace:
         restore = {rank: other for rank, other in found.items() if other is not None}
         now = changed(now, generation=now.generation + 1)
         joined = changed(repair, joined=True)
-        state = State(now, self._no_evidence(now), repair=joined)
+        number = state.evidence.probe_number  # late answers to the probes until now do not count
+        evidence = changed(self._no_evidence(now), probe_number=number)
+        state = State(now, evidence, repair=joined)
         return state, (protocol.Join(now.generation, now.hosts, committed, restore),)
 
     def _no_evidence(self, now: Situation) -> Evidence:

@@ -128,6 +128,15 @@ def test_a_host_whose_answer_is_late_lives_when_the_port_has_light_again(story):
     assert story.tell(HostSilent("h1")) == (ProbeHost("h1", 1.0),), "once again from the beginning"
 
 
+def test_a_late_answer_to_an_earlier_probe_of_a_silent_host_does_not_count(story):
+    (first,) = story.tell(dark("h1"))
+    (second,) = story.tell(HostSilent("h1"))
+    assert first.number < second.number
+    story.tell(HostAnswered("h1", first.number))
+    others = ("h0", "h2", "h3")
+    assert story.tell(HostSilent("h1")) == tuple(ProbeHost(host, 1.0) for host in others)
+
+
 def test_a_host_that_is_silent_is_replaced_once_all_others_have_answered(story):
     assert story.tell(dark("h1"), HostSilent("h1")) == (ProbeHost("h1", 1.0),)
     others = ("h0", "h2", "h3")
