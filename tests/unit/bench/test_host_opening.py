@@ -78,6 +78,31 @@ def test_opening_a_host_read_only_starts_no_program(spec):
     host.clean_up(soon())
 
 
+@pytest.mark.parametrize("server_lacks_gcm", [False, True])
+def test_aes_gcm_is_used_where_the_server_has_it(ssh_host, monkeypatch, server_lacks_gcm):
+    all_ciphers = paramiko.Transport._preferred_ciphers
+    if server_lacks_gcm:  # what a client does not offer is as good as absent from the server
+        older = tuple(name for name in all_ciphers if "gcm" not in name)
+        monkeypatch.setattr(paramiko.Transport, "_preferred_ciphers", older)
+    with ssh_host.at_home():
+        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", "exec cat", soon())
+    transport = channel._connection.transport
+    expected = "aes128-ctr" if server_lacks_gcm else "aes128-gcm@openssh.com"
+    assert {transport.local_cipher, transport.remote_cipher} == {expected}
+    for message in (b"before", b"after"):
+        channel.send(message)
+        assert _received(channel, len(message)) == message
+        _exchange_keys(transport)
+    channel.close()
+
+
+def _received(channel, length):
+    came, limit = b"", soon()
+    while len(came) < length and not limit.passed:
+        came += channel.receive() or b""
+    return came
+
+
 def test_the_connection_to_a_host_that_reads_no_input_is_closed(ssh_host, monkeypatch):
     """Whoever sends would wait for ever else, with the lock that everybody who sends needs."""
     monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
