@@ -4,7 +4,8 @@ A slot lasts a number of steps of the job, or of seconds. By steps, the circuits
 last rank has finished the last step of a slot, as rails do between phases of an iteration (Opus,
 arXiv 2507.08119); by seconds they change independently of the job, as those of RotorNet (SIGCOMM
 2017). Slots that pass during a change are skipped, so a table by seconds never lags behind.
-Ranks that follow the slots are told when the circuits of one are lit, and for how long.
+Ranks that follow the slots are told when the circuits of one are lit, and for how long, and which
+step all of them have finished: what one says last over a circuit, another may never hear.
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ class Rotate:
             "circuits": state.known.index(state.lit),
             "hold": state.table[state.slot].hold,
             "left": state.end - now,
+            "finished": min(state.steps),
         }
         told = protocol.Tell(tuple(range(len(state.ports))), message)
         return state, (*commands, CommandJob(self._job, told))

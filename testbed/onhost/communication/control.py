@@ -37,6 +37,8 @@ class TimeSlot(NamedTuple):
     until: float
     dark: float
     """Seconds of the slot that were over by then."""
+    finished: int
+    """The last step that every rank is known to have finished; -1 before the first."""
 
 
 class LeaveOrder:
@@ -266,4 +268,5 @@ _AWAITED = ("begin", "choose", "lit", "stage-lit", "group-whole", "preferred", "
 
 def _slot(command: Message) -> TimeSlot:
     now, left = time.monotonic(), command["left"]
-    return TimeSlot(command["number"], command["circuits"], now, now + left, command["hold"] - left)
+    number, circuits = command["number"], command["circuits"]
+    return TimeSlot(number, circuits, now, now + left, command["hold"] - left, command["finished"])

@@ -7,6 +7,8 @@ A connection lives for one slot. What a change of circuits cuts off, TCP would r
 then at ever longer intervals that seldom meet a slot. So each rank begins a slot by its head: the
 number of its exchange, and how many bytes of it have come from that peer; the peer sends from there
 on, in frames. A rank sends its head again when all has come, and when it begins another exchange.
+After the last exchange it serves its peers until it is told over the management network that all
+have finished: a head that says so may be lost as the circuits change, and its rank be gone then.
 """
 
 from __future__ import annotations
@@ -218,29 +220,22 @@ class SlotGroup(CircuitGroup):
 
         Return when all has come, and all peers have said so.
         """
-        self._number += 1
-        transfers = {
-            peer: _Transfer(self._number, data, incoming[peer]) for peer, data in outgoing.items()
-        }
-        for peer, line in self._lines.items():
-            line.begin(transfers[peer])
+        transfers = self._begin(outgoing, incoming)
         began, after, uses = time.monotonic(), 0, list[SlotUse]()
         while not all(one.is_over for one in transfers.values()):
             slot = self._next_slot(after)
             after = slot.number
-            if self._circuits[slot.circuits]:  # of an odd number of ranks, one has no peer
-                try:
-                    self._open(slot, transfers)
-                    uses.append(self._use(slot, began))
-                except (PeerLost, TimeoutError):
-                    self._close_lines()  # it has gone on to its next slot, or has not come to this
+            uses += self._serve(slot, transfers, began)
         return uses
 
-    def finish(self) -> None:
-        """Return when every rank has come to the end of its last exchange."""
+    def finish(self, step: int) -> None:
+        """Answer peers until every rank has finished a step, the last one. Raise Left."""
         peers = [rank for rank in range(self.ranks) if rank != self.rank]
         nothing = dict.fromkeys(peers, memoryview(b""))
-        self.exchange(nothing, nothing)
+        transfers, after = self._begin(nothing, nothing), 0
+        while (slot := self._next_slot(after)).finished < step:
+            after = slot.number
+            self._serve(slot, transfers, slot.begin)
 
     def close(self) -> None:
         """Close every connection and discard unsent data."""
@@ -251,6 +246,31 @@ class SlotGroup(CircuitGroup):
         if self._connections is not None:
             self._connections.close()
         self._connections, self._lines = None, {}
+
+    def _begin(
+        self, outgoing: Mapping[int, memoryview], incoming: Mapping[int, memoryview]
+    ) -> dict[int, _Transfer]:
+        """Begin another exchange, and tell the peers that are joined at present."""
+        self._number += 1
+        transfers = {
+            peer: _Transfer(self._number, data, incoming[peer]) for peer, data in outgoing.items()
+        }
+        for peer, line in self._lines.items():
+            line.begin(transfers[peer])
+        return transfers
+
+    def _serve(
+        self, slot: TimeSlot, transfers: Mapping[int, _Transfer], began: float
+    ) -> list[SlotUse]:
+        """Send and receive in a slot; return its use, or nothing where no peer was met."""
+        if not self._circuits[slot.circuits]:  # of an odd number of ranks, one has no peer
+            return []
+        try:
+            self._open(slot, transfers)
+            return [self._use(slot, began)]
+        except (PeerLost, TimeoutError):
+            self._close_lines()  # it has gone on to its next slot, or has not come to this
+            return []
 
     def _next_slot(self, after: int) -> TimeSlot:
         """Wait for a slot later than that of a number, with time left to send in it."""

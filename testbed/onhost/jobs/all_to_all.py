@@ -50,7 +50,7 @@ class Job:
             assert step is not None
             index, iteration = divmod(step, options.iterations)
             if index == len(options.sizes) or control.ends_before(step):
-                group.finish()
+                group.finish(step - 1)
                 return
             size = options.sizes[index]
             if blocks is None or blocks.size != size:

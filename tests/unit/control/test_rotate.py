@@ -270,8 +270,9 @@ def following(holds=(1, 1, 1), unit="seconds", job=FOLLOWED):
     return rotate, rotate.begin(View(0.0, {"main": job}))
 
 
-def told(circuits, left, hold=1, number=1):
-    message = {"do": "slot", "number": number, "circuits": circuits, "hold": hold, "left": left}
+def told(circuits, left, hold=1, number=1, finished=JOB.step):
+    which = {"do": "slot", "number": number, "circuits": circuits}
+    message = {**which, "hold": hold, "left": left, "finished": finished}
     return CommandJob("main", Tell((0, 1, 2, 3), message))
 
 
@@ -286,6 +287,14 @@ def test_ranks_that_follow_slots_are_told_once_of_circuits_that_are_lit_and_iden
     state, (change,) = rotate.step(state, 1.0, TimerExpired())
     assert change == ChangeCircuits(CIRCUITS[0], CIRCUITS[1], identify=True)
     assert rotate.step(state, 1.5, CircuitsChanged())[1] == (told(2, 0.5, number=2),)
+
+
+def test_ranks_are_told_which_step_the_slowest_of_them_has_finished():
+    rotate, state = following()
+    state, _ = rotate.step(state, 0.0, TimerExpired())
+    for rank, step in enumerate((8, 6, 9, 7)):
+        state, _ = rotate.step(state, 0.1, JobObserved("main", StepDone(rank, step)))
+    assert rotate.step(state, 0.25, CircuitsChanged())[1] == (told(1, 0.75, finished=6),)
 
 
 def test_ranks_are_told_of_a_slot_whose_circuits_are_lit_already():

@@ -19,11 +19,15 @@ def options(**changes):
     return AllToAll(AllToAllOptions(**given)).for_rank()["options"]
 
 
-def rotate(members, slots, until, hold=HOLD, number=0):
-    """Tell all ranks of one slot after the other; return how many there were."""
+def rotate(members, slots, until, hold=HOLD, number=0, told=None):
+    """Tell ranks, all unless `told` has some, of one slot after the other, as `rotate` does.
+
+    Return how many there were.
+    """
     while not until():
         number += 1
-        members.tell("slot", number=number, circuits=number % slots + 1, hold=hold, left=hold)
+        for member in told or members.members:
+            member.tell("slot", **slot(number, slots, hold, finished_by_all(members)))
         end = time.monotonic() + hold
         while (left := end - time.monotonic()) > 0:
             lines = {member.line: member for member in members.members}
@@ -31,6 +35,16 @@ def rotate(members, slots, until, hold=HOLD, number=0):
                 lines[line].listen()
         assert number < PATIENCE / hold, "the exchange does not end"
     return number
+
+
+def slot(number, slots=3, hold=HOLD, finished=-1):
+    circuits = number % slots + 1
+    about = {"hold": hold, "left": hold, "finished": finished}
+    return {"number": number, "circuits": circuits, **about}
+
+
+def finished_by_all(members):
+    return min(len(member.of_kind("sample")) for member in members.members) - 1
 
 
 def all_said(members, event):
@@ -83,10 +97,22 @@ def test_a_rank_that_misses_slots_holds_up_no_circle_of_others(gang):
     members.join(1)
     for number in range(1, 7):
         for member in members.members[:3]:
-            member.tell("slot", number=number, circuits=number % 3 + 1, hold=HOLD, left=HOLD)
+            member.tell("slot", **slot(number))
         time.sleep(HOLD)
     rotate(members, 3, all_said(members, "done"), number=6)
     assert all(member.of_kind("sample")[0]["verified"] for member in members.members)
+
+
+def test_a_rank_ends_once_it_is_told_that_all_have_finished_though_its_peers_are_gone(gang):
+    """What they said last over the circuits may have been lost, and nobody repeats it."""
+    members = gang("all_to_all", options(), 4)
+    members.join(1)
+    last, *others = members.members
+    number = rotate(members, 3, lambda: finished_by_all(members) == 1)
+    rest = {"told": others, "number": number}
+    number = rotate(members, 3, lambda: all(one.of_kind("done") for one in others), **rest)
+    assert not last.of_kind("done")
+    rotate(members, 3, all_said(members, "done"), number=number)
 
 
 def test_rank_that_waits_for_its_slot_leaves_when_ordered(gang):
@@ -101,7 +127,7 @@ def test_a_slot_of_which_ranks_hear_too_late_is_not_used(gang):
     members = gang("all_to_all", options(warmup=0, iterations=1), 4)
     members.join(1)
     members.hear("restored")
-    members.tell("slot", number=1, circuits=1, hold=HOLD, left=0.005)  # less than the guard
+    members.tell("slot", **slot(0) | {"number": 1, "left": 0.005})  # less than the guard
     rotate(members, 3, all_said(members, "done"), number=1)
     for member in members.members:
         (sample,) = member.of_kind("sample")
