@@ -113,6 +113,16 @@ def test_a_host_without_power_is_replaced_with_all_its_ranks(story):
     assert not story.is_recovering
 
 
+def test_numbers_of_probes_go_on_after_a_replacement(story):
+    story.tell(dark("h1"))
+    (earlier,) = story.tell(HostSilent("h1"))
+    story.tell(HostOff("h1"), Fenced("h1"), SpareReady("h4"), *left(0, 1, 4, 5, 6, 7))
+    (join,) = story.tell(SpareReady("h4"))
+    assert isinstance(join, Join)
+    (later,) = story.tell(dark("h2"))
+    assert (later.host, later.number > earlier.number) == ("h2", True)
+
+
 def test_a_circuit_that_goes_dark_between_hosts_that_answer_leads_to_nothing(story):
     assert story.tell(dark("h1"), HostAnswered("h1")) == ()
     assert story.tell(dark("h1")) == (ProbeHost("h1", 0.05),), "it is asked each time"
