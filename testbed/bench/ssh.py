@@ -214,8 +214,8 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
     hops = _hops(connection)
     for hop in hops:
         hop.connect_timeout = limit
-        limits = {"banner_timeout": limit, "auth_timeout": limit, "transport_factory": _transport}
-        hop.connect_kwargs = {**hop.connect_kwargs, **limits}
+        limits = {"banner_timeout": limit, "auth_timeout": limit}
+        hop.connect_kwargs = {**hop.connect_kwargs, **limits, "transport_factory": _transport}
         hop.client = _strict_client(hop)
     try:
         connection.open()
@@ -255,7 +255,8 @@ def _strict_client(connection: fabric.Connection) -> paramiko.SSHClient:
 def _transport(*arguments: Any, **options: Any) -> paramiko.Transport:
     """Return a transport that prefers AES-GCM, which needs no HMAC of each packet (RFC 5647).
 
-    Paramiko prefers it last, and computes an HMAC in Python; a server without it gets that.
+    By default paramiko prefers ciphers whose HMAC it computes in Python. They are still offered,
+    for servers that lack AES-GCM.
     """
     transport = paramiko.Transport(*arguments, **options)
     offered = transport.get_security_options()

@@ -4,8 +4,8 @@ A slot lasts a number of steps of the job, or of seconds. By steps, the circuits
 last rank has finished the last step of a slot, as rails do between phases of an iteration (Opus,
 arXiv 2507.08119); by seconds they change independently of the job, as those of RotorNet (SIGCOMM
 2017). Slots that pass during a change are skipped, so a table by seconds never lags behind.
-Ranks that follow the slots are told when the circuits of one are lit, and for how long, and which
-step all of them have finished: what one says last over a circuit, another may never hear.
+Ranks that follow the slots are told when the circuits of one are lit, for how long, and which step
+all of them have finished: what a rank sends last may be lost as its circuit changes.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ then at ever longer intervals that seldom meet a slot. So each rank begins a slo
 number of its exchange, and how many bytes of it have come from that peer; the peer sends from there
 on, in frames. A rank sends its head again when all has come, and when it begins another exchange.
 After the last exchange it serves its peers until it is told over the management network that all
-have finished: a head that says so may be lost as the circuits change, and its rank be gone then.
+have finished: its peers cannot repeat a last head that was lost once their processes have ended.
 """
 
 from __future__ import annotations
