@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from testbed.analysis.clocks import Clocks
 from testbed.events import Event
@@ -66,10 +68,11 @@ def monitor(events: Iterable[Event]) -> Monitored:
             samples.append(event)
     users = _users({event.data["rank"]: event.data["host"] for event in samples}, ports)
     spans = [span for event in samples for span in _spans(event, clocks)]
+    running_at = _running(spans)
     found = {
         (change.seq, circuit): removal
         for change, circuit in changes
-        for removal in _under_traffic(change, circuit, spans, users)
+        for removal in _under_traffic(change, circuit, running_at, users)
     }
     return Monitored(tuple(found.values()), len(changes), len(spans))
 
@@ -93,16 +96,32 @@ def _users(
     return users
 
 
+def _running(spans: Iterable[_Span]) -> Callable[[float], Iterator[_Span]]:
+    """Return a function that yields the collectives that ran for certain at an instant.
+
+    A run has tens of thousands of both, so none is compared with all of the other.
+    """
+    by_begin = sorted(spans, key=lambda span: span[2])
+    begins = [begin for _, _, begin, _ in by_begin]
+    longest = list(accumulate((end for *_, end in by_begin), max))
+
+    def running_at(at: float) -> Iterator[_Span]:
+        first, last = bisect_left(longest, at), bisect_right(begins, at)
+        return (span for span in by_begin[first:last] if span[3] >= at)
+
+    return running_at
+
+
 def _under_traffic(
     change: Event,
     circuit: str,
-    spans: Iterable[_Span],
+    running_at: Callable[[float], Iterator[_Span]],
     users: Callable[[str], frozenset[int]],
 ) -> Iterator[Removal]:
     at, ends = change.data["commanded"], [users(end) for end in circuit.split("–")]
-    for sample, members, begin, end in spans:
+    for sample, members, _, _ in running_at(at):
         of_group = [ranks.intersection(members) for ranks in ends]
-        if begin <= at <= end and all(of_group):
+        if all(of_group):
             ranks = tuple(sorted(frozenset[int]().union(*of_group)))
             yield Removal(circuit, at, change.seq, sample.seq, ranks)
 

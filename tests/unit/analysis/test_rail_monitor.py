@@ -101,6 +101,27 @@ def test_a_removal_on_the_rail_of_other_ranks_is_none():
     assert (seen.found, seen.removed) == ((), 1)
 
 
+def test_removals_at_many_instants_are_found_where_each_collective_is_looked_at():
+    from testbed.analysis.clocks import Clocks
+
+    events = recorded()
+    clocks = Clocks(e for e in events if e.kind in ("host.ready", "clock.offset"))
+    spans = [
+        (clocks.instant(e, e.data["begin"]).late, clocks.instant(e, e.data["end"]).early)
+        for e in events
+        if e.kind == "sample" and e.data["dimension"] == "dp" and e.data["rank"] in (0, 4)
+    ]
+    first, last = min(spans)[0], max(spans)[1]
+    instants = [first + (last - first) * number / 500 for number in range(501)]
+    log = [*events]
+    for number, at in enumerate(instants):
+        log += [change(2 * number, at, LIT), change(2 * number + 1, at, LIT[1:])]
+    seen = monitor(log)
+    expected = {at for at in instants if any(begin <= at <= end for begin, end in spans)}
+    assert {found.at for found in seen.found} == expected
+    assert 0 < len(expected) < len(instants)
+
+
 def test_a_removal_between_collectives_is_none():
     events = recorded()
     seen = monitor(with_removal(events[-1].t + 1.0))
