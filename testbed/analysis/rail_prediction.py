@@ -16,6 +16,7 @@ from testbed.rails.profile import Profile
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
+from testbed.rails.stalls import Stall, stalls
 from testbed.rails.workload import workload_of
 from testbed.schema import Arm
 
@@ -113,6 +114,30 @@ def profile_of_run(events: Iterable[Event], source: str, trial: int | None = Non
     control = control_of(profile, lit)
     beyond = control.change - sum(_dark(settings_of(kept), arm) for arm in arms)
     return replace(profile, control=replace(control, change=max(0.0, beyond)))
+
+
+def planned_stalls(
+    arms: Iterable[Arm], settings: Mapping[str, Settings], profile: Profile
+) -> list[tuple[str, Stall]]:
+    """Return what the rails of each arm will cost its jobs, by the replay of a kept profile.
+
+    Jobs count whose circuits a controller of rails re-points and which have as many ranks as the
+    profile. `settings` are those of the arms. Raise ValueError where the profile has no replay.
+    """
+    workload = workload_of(profile)
+    found = []
+    for arm in arms:
+        for job in rail_jobs(arm):
+            if getattr(arm.experiment.jobs[job].options, "ranks", None) == profile.ranks:
+                name = arm.name if len(arm.experiment.jobs) == 1 else f"{arm.name}.{job}"
+                delay, mode = _dark(settings, arm.name), _mode(arm, job)
+                found += [(name, stall) for stall in stalls(workload, [delay], [mode])]
+    return found
+
+
+def rail_jobs(arm: Arm) -> list[str]:
+    """Return the jobs of an arm whose circuits a controller of rails re-points."""
+    return [spec.job for spec in arm.experiment.reacting() if spec.kind == RAILS]
 
 
 def _mode(arm: Arm, job: str) -> Mode:

@@ -20,8 +20,9 @@ from testbed.cli.app import (
     argument,
     page_width,
     print_json,
+    terminal,
 )
-from testbed.cli.completion import labs_and_experiments
+from testbed.cli.completion import labs_and_experiments, run_names
 from testbed.cli.file_lookup import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.schema import (
@@ -47,6 +48,17 @@ RepeatOption = Annotated[
     int | None,
     typer.Option(
         "--repeat", min=1, max=MAX_TRIALS, help="Trials of each variant, instead of the file's."
+    ),
+]
+
+
+ProfileOption = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="RUN|FILE",
+        help="A run of the job in groups, or a profile of one that was kept.",
+        autocompletion=run_names,
     ),
 ]
 
@@ -103,7 +115,10 @@ def schema(
     print_json(json_schema(of))
 
 
-@app.command(epilog="Example: testbed plan experiments/lumion.yaml --lab rack --seed 7")
+@app.command(
+    epilog="Examples: testbed plan experiments/lumion.yaml --lab rack --seed 7; "
+    "testbed plan experiments/opus.yaml --profile latest"
+)
 def plan(
     experiment: ExperimentFile,
     lab: LabOption = "",
@@ -111,12 +126,18 @@ def plan(
     set_: SetOption = [],  # noqa: B006 - typer wants it so
     repeat: RepeatOption = None,
     seed: SeedOption = None,
+    profile: ProfileOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Print exactly what `run` would do, without opening any device."""
+    """Print exactly what `run` would do, without opening any device.
+
+    With a profile of a job in groups, print what each arm's rails would cost, by a replay.
+    """
     inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
     planned = inputs.plan
     if json:
+        if profile:
+            raise UsageError("--json prints the plan alone", hint="leave out --profile or --json")
         print_json(planned.to_json())
         return
     from testbed.report.plan_page import print_plan
@@ -124,11 +145,13 @@ def plan(
     print_plan(planned, sys.stdout, page_width())
     if not planned.on_paper:
         from testbed.cli.planning import planned_profiles, planned_settings
+        from testbed.cli.profiling import print_rail_costs
         from testbed.report.plan_page import print_planned
 
         settings = planned_settings(inputs.experiment, inputs.lab)
         profiles = planned_profiles(inputs.experiment, inputs.lab)
         print_planned(settings, profiles, sys.stdout, page_width())
+        print_rail_costs(inputs, profile, terminal())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,18 @@ from testbed.units import TIME
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from testbed.cli.files import Inputs
     from testbed.rails.profile import Profile
     from testbed.rails.requests import Mode
+    from testbed.rails.workload import Workload
 
 _LARGEST = 64 << 20
 _DELAYS = ("10 ms", "50 ms", "100 ms", "250 ms", "500 ms", "1 s")
 _WORTH = 0.05
 """Share of an iteration whose delay is looked for: about what Opus (arXiv 2602.12521) claims."""
+_KEEP = (
+    "keep one of a run with `testbed profile RUN --json > FILE`, and name it with --profile FILE"
+)
 
 
 @app.command(
@@ -63,7 +68,7 @@ def profile(
     """
     from testbed.rails.profile_json import to_json
 
-    found = [_profile(name, results, trial) for name in of]
+    found = [read_profile(name, results, trial) for name in of]
     if json:
         if len(found) > 1:
             raise UsageError("--json prints one profile, not several", hint="name one")
@@ -83,7 +88,7 @@ def profile(
         raise UsageError(f"the profile cannot be replayed on rails: {error}") from error
 
 
-def _profile(name: str, results: Path, trial: int | None) -> Profile:
+def read_profile(name: str, results: Path, trial: int | None = None) -> Profile:
     """Return a profile that was kept in a file, or that of a run."""
     from testbed.analysis.rail_prediction import profile_of_run
     from testbed.analysis.rail_profile import NoProfile
@@ -106,7 +111,7 @@ def _profile(name: str, results: Path, trial: int | None) -> Profile:
 def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> None:
     from testbed.rails.rail_replay import Rails
     from testbed.rails.replay import replay
-    from testbed.rails.stalls import break_even, stalls
+    from testbed.rails.stalls import stalls
     from testbed.rails.workload import workload_of
     from testbed.report.rail_pages import print_stages, print_stalls, windows_of
 
@@ -116,13 +121,58 @@ def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> 
     page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
     took = TIME.format(round(still.iteration, 9))
     page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
-    if control := profile.control.change:
-        took = TIME.format(round(control, 6))
-        page.print(f"the control takes {took} of a change, which is counted at every delay")
+    page.print(_control(profile))
     print_stages(profile, windows_of(still.changes), page)
     print_stalls(stalls(workload, delays, modes, rails), page)
+    _print_break_even(workload, ports, page)
+
+
+def print_rail_costs(inputs: Inputs, name: str, page: Console) -> None:
+    """Print what the rails of a planned experiment would cost, by a profile or a run of that name.
+
+    Without a name, print how to keep a profile, if the experiment has rails.
+    """
+    from testbed.analysis.rail_prediction import planned_stalls, rail_jobs
+    from testbed.cli.planning import planned_settings
+    from testbed.rails.rail_replay import Rails
+    from testbed.rails.workload import workload_of
+    from testbed.report.rail_pages import print_planned_stalls
+
+    arms = inputs.experiment.arms()
+    if not name:
+        if any(map(rail_jobs, arms)):
+            page.print(f"\nWhat its rails would cost is not known without a profile: {_KEEP}")
+        return
+    profile = read_profile(name, RESULTS)
+    try:
+        rows = planned_stalls(arms, planned_settings(inputs.experiment, inputs.lab), profile)
+    except ValueError as error:
+        raise UsageError(f"the profile {name} cannot be replayed on rails: {error}") from error
+    if not rows:
+        raise UsageError(
+            f"{inputs.experiment.experiment} has no job of {profile.ranks} ranks on rails, as the "
+            f"profile {name} does",
+            hint=_KEEP,
+        )
+    print_planned_stalls(rows, profile, page)
+    page.print(_control(profile))
+    _print_break_even(workload_of(profile), Rails().ports, page)
+
+
+def _control(profile: Profile) -> str:
+    if not profile.control.change:
+        return "no rank waited for a change of circuits in it, so the control counts as nothing"
+    took = TIME.format(round(profile.control.change, 6))
+    return f"the control takes {took} of a change, which is counted at every delay"
+
+
+def _print_break_even(workload: Workload, ports: int, page: Console) -> None:
+    from testbed.rails.rail_replay import Rails
+    from testbed.rails.stalls import break_even
+
+    modes: tuple[Mode, ...] = ("on-demand", "provisioned")
     page.print()
-    for mode in modes[:2]:
+    for mode in modes:
         longest = break_even(workload, Rails(mode=mode, ports=ports), _WORTH)
         page.print(
             f"{mode}: iterations are at most {_WORTH:.0%} longer up to a delay of "

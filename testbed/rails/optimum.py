@@ -66,6 +66,8 @@ class _Search:
 
     def least(self) -> float:
         """Return the least time in which all tasks end."""
+        if not self._rails.one_at_a_time:
+            return self._ended({}, relaxed=True)[1]
         ways = {frozenset[Stage](): [_Way({}, {})]}
         modes: tuple[Mode, ...] = ("on-demand", "provisioned", "learned")
         known = [replace(self._rails, mode=mode) for mode in modes]
@@ -91,13 +93,9 @@ class _Search:
             if stage in way.made or not left.keys() >= change.after:
                 continue
             free = max((left[one] for one in change.after), default=0.0)
-            if self._rails.one_at_a_time:
-                free = max(free, way.free.get(change.rail, 0.0))
-            end = free + self._rails.delay
+            end = max(free, way.free.get(change.rail, 0.0)) + self._rails.delay
             made = {**way.made, stage: end + self._workload.control.change}
             yield change, _Way(made, {**way.free, change.rail: end})
-            if not self._rails.one_at_a_time:
-                return  # their order does not matter
 
     def _ended(self, made: Made, *, relaxed: bool = False) -> tuple[dict[Left, float], float]:
         """Return when ranks leave their stages, as far as the changes made let them, and the end.

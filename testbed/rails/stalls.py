@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from testbed.rails.optimum import optimum
 from testbed.rails.rail_replay import Change, Rails
 from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
@@ -29,6 +30,8 @@ class Stall:
     """What of it is there because of the delay."""
     formula: float
     """The stall by the closed formula."""
+    optimum: float
+    """An iteration with the best schedule of changes that there is."""
 
     @property
     def overhead(self) -> float:
@@ -39,16 +42,20 @@ class Stall:
 def stalls(
     workload: Workload, delays: Iterable[float], modes: Iterable[Mode], rails: Rails | None = None
 ) -> list[Stall]:
-    """Return the stall of each delay in each mode; `rails` says what else they are."""
+    """Return the stall of each delay in each mode; `rails` says what else they are.
+
+    Raise ValueError where there are too many schedules to find the best of.
+    """
     rails = rails or Rails()
     still = replay(workload, replace(rails, delay=0.0, mode="on-demand"))
     found = []
     each = len(workload.iterations)
     for delay in delays:
+        best = optimum(workload, replace(rails, delay=delay))
         for mode in modes:
             took = replay(workload, replace(rails, delay=delay, mode=mode)).iteration
             closed = formula(still.changes, delay, mode) / each
-            found.append(Stall(delay, mode, took, took - still.iteration, closed))
+            found.append(Stall(delay, mode, took, took - still.iteration, closed, best))
     return found
 
 

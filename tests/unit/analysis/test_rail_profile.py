@@ -14,10 +14,12 @@ from testbed.analysis.rail_times import profile_of, rail_values
 from testbed.cli import run as command_line
 from testbed.events import Event
 from testbed.rails.profile import Group
+from testbed.rails.profile_json import from_json
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
 from testbed.rails.workload import workload_of
 from testbed.record.log import read_events
+from testbed.report.wording import quantity
 
 LOG = Path(__file__).parent / "data" / "groups.jsonl"
 TRAINING = Path(__file__).parent / "data" / "hybrid.jsonl"
@@ -164,6 +166,60 @@ def test_a_kept_profile_is_read_again_and_compared(run, tmp_path, capsys):
     assert command_line(["profile", str(kept), str(run)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("dp0")]
     assert rows[0][1:3] == rows[0][3:5]
+
+
+@pytest.fixture
+def kept(run, tmp_path, capsys):
+    """Return a file with the profile of the recorded log, and control of 10 ms a change."""
+    assert command_line(["profile", str(run), "--json"]) == 0
+    profile = json.loads(capsys.readouterr().out)
+    profile["control"]["change"] = 0.01
+    path = tmp_path / "groups.profile.json"
+    path.write_text(json.dumps(profile))
+    return path
+
+
+def test_a_plan_prints_what_its_rails_would_cost_by_a_kept_profile(kept, capsys):
+    assert command_line(["plan", "experiments/opus.yaml", "--profile", str(kept)]) == 0
+    page = capsys.readouterr().out
+    workload = workload_of(from_json(json.loads(kept.read_text())))
+    for arm, mode, delay in (
+        ("demand-250", "on-demand", 0.25),
+        ("provisioned-1000", "provisioned", 1.0),
+        ("learned-0", "learned", 0.0),
+    ):
+        (row,) = (line for line in page.splitlines() if line.startswith(f"{arm} "))
+        took = replay(workload, Rails(delay, mode)).iteration
+        assert row.split()[1] == mode
+        assert f" {quantity(took, 's')} " in row
+    assert "the control takes 10 ms of a change" in page
+    assert page.count("iterations are at most 5% longer up to a delay of") == 2
+
+
+def test_a_plan_of_rails_without_a_profile_says_how_to_keep_one(capsys):
+    assert command_line(["plan", "experiments/opus.yaml"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert "not known without a profile: keep one of a run with `testbed profile RUN --json" in page
+    assert command_line(["plan", "experiments/lumion.yaml"]) == 0
+    assert "rails would cost" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["experiments/lumion.yaml"], "has no job of 8 ranks on rails, as the profile"),
+        (["experiments/opus-one-change.yaml"], "has no job of 8 ranks on rails, as the profile"),
+        (["experiments/opus.yaml", "--json"], "--json prints the plan alone"),
+    ],
+)
+def test_a_profile_that_is_of_no_job_of_a_plan_is_refused(kept, words, text, capsys):
+    assert command_line(["plan", *words, "--profile", str(kept)]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_profile_in_which_no_rank_waited_for_circuits_says_that_control_is_left_out(run, capsys):
+    assert command_line(["profile", str(run)]) == 0
+    assert "so the control counts as nothing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
