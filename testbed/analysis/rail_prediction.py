@@ -136,8 +136,14 @@ def planned_stalls(
 
 
 def rail_jobs(arm: Arm) -> list[str]:
-    """Return the jobs of an arm whose circuits a controller of rails re-points."""
-    return [spec.job for spec in arm.experiment.reacting() if spec.kind == RAILS]
+    """Return the jobs of an arm whose circuits a controller of rails re-points.
+
+    A job in a mesh brings one along where circuits join its hosts.
+    """
+    named = [spec.job for spec in arm.experiment.reacting() if spec.kind == RAILS]
+    on_circuits = arm.experiment.needs.fabric == "circuit"
+    in_mesh = [n for n, job in arm.experiment.jobs.items() if getattr(job.options, "mesh", None)]
+    return list(dict.fromkeys([*named, *(in_mesh if on_circuits else ())]))
 
 
 def _mode(arm: Arm, job: str) -> Mode:

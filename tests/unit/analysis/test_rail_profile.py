@@ -200,8 +200,16 @@ def test_a_plan_of_rails_without_a_profile_says_how_to_keep_one(capsys):
     assert command_line(["plan", "experiments/opus.yaml"]) == 0
     page = " ".join(capsys.readouterr().out.split())
     assert "not known without a profile: keep one of a run with `testbed profile RUN --json" in page
-    assert command_line(["plan", "experiments/lumion.yaml"]) == 0
-    assert "rails would cost" not in capsys.readouterr().out
+    for line in (["lumion"], ["opus-packet"]):
+        assert command_line(["plan", *line]) == 0
+        assert "rails would cost" not in capsys.readouterr().out
+
+
+def test_a_plan_of_a_job_that_brings_its_rails_along_has_their_cost(kept, capsys):
+    on_circuits = ["opus-packet", "--lab", "rails", "-S", "needs.fabric=circuit"]
+    assert command_line(["plan", *on_circuits, "--profile", str(kept)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["only", "on-demand", "35", "ms"] in [row[:4] for row in rows]
 
 
 @pytest.mark.parametrize(
