@@ -68,6 +68,7 @@ NOT_ON_A_RACK = {
     "opus-faults": "rails",
     "opus-link-up": "rails",
     "opus-one-change": "rail",
+    "opus-packet": "packet-rails",
     "opus-replace": "rails",
     "rails": "rails",
     "reconfigure": "quad",
