@@ -170,7 +170,7 @@ def _print_break_even(workload: Workload, ports: int, page: Console) -> None:
     from testbed.rails.rail_replay import Rails
     from testbed.rails.stalls import break_even
 
-    modes: tuple[Mode, ...] = ("on-demand", "provisioned")
+    modes: tuple[Mode, ...] = ("on-demand", "provisioned", "learned")
     page.print()
     for mode in modes:
         longest = break_even(workload, Rails(mode=mode, ports=ports), _WORTH)

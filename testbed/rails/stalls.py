@@ -12,8 +12,8 @@ from testbed.rails.replay import replay
 from testbed.rails.requests import Mode
 from testbed.rails.workload import Workload
 
-_STEPS = 40
-"""Halvings of an interval; the first is at most an hour."""
+_STEPS = 24
+"""Halvings of an interval between a delay and its double."""
 
 _LONGEST = 3600.0
 
@@ -76,7 +76,7 @@ def formula(changes: Iterable[Change], delay: float, mode: Mode) -> float:
 def break_even(workload: Workload, rails: Rails, share: float) -> float:
     """Return the longest delay, in seconds, that makes an iteration at most `share` longer.
 
-    It is found by the replay, to a share of 10⁻¹² of an hour; an hour where no delay does more.
+    It is found by the replay, to a share of 10⁻⁷ of it; an hour where no delay does more.
     """
     most = replay(workload, replace(rails, delay=0.0)).iteration * (1 + share)
 

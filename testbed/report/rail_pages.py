@@ -15,9 +15,12 @@ from testbed.report.wording import quantity
 
 
 def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], page: Console) -> None:
-    """Print the stages of each rank in the last iteration, with the window before each change."""
+    """Print the stages of each rank in the last iteration, with the window before each change.
+
+    The first and the last operation of a stage are given by their numbers in its group.
+    """
     page.print(Text("\nStages on rails", style="bold"))
-    right = ("operations", "bytes", "window")
+    right = ("first", "last", "operations", "bytes", "window")
     table = plain_table("rank", "rail", "stage", *right, right=right)
     for rank, own in enumerate(profile.iterations[-1]):
         for each in stages_of(own.operations, profile.groups):
@@ -30,6 +33,8 @@ def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], pag
                 str(rank),
                 str(profile.groups[stage.group].rail),
                 stage.group,
+                str(of_stage[0].number),
+                str(of_stage[-1].number),
                 str(len(of_stage)),
                 quantity(sum(one.bytes for one in of_stage), "B"),
                 "no change" if window is None else quantity(window, "s"),

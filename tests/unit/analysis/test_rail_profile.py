@@ -193,7 +193,7 @@ def test_a_plan_prints_what_its_rails_would_cost_by_a_kept_profile(kept, capsys)
         assert row.split()[1] == mode
         assert f" {quantity(took, 's')} " in row
     assert "the control takes 10 ms of a change" in page
-    assert page.count("iterations are at most 5% longer up to a delay of") == 2
+    assert page.count("iterations are at most 5% longer up to a delay of") == 3
 
 
 def test_a_plan_of_rails_without_a_profile_says_how_to_keep_one(capsys):
