@@ -67,7 +67,11 @@ METRICS: dict[str, MetricDefinition] = {
     "resuming": _Metric("s", "lower", "from the last of t5, t6, t7 and a ready spare to t10"),
     "restoring": _Metric("s", "lower", "t9 - t8: until every rank holds the agreed state"),
     "first_step": _Metric("s", "lower", "t10 - t9"),
-    "dip": _Metric("s", "lower", "work lost until t11, or in steps that rode a fault out, as time"),
+    "dip": _Metric(
+        "s",
+        "lower",
+        "work lost until t11, or in steps that rode a fault out, as time; also of jobs beside",
+    ),
     "plateau": _Metric("1", "higher", "rate after t11 over the rate before t0"),
     "step_time": _Metric("s", "lower", "median time of a step before the fault"),
     "mean_step_time": _Metric(

@@ -17,8 +17,9 @@ from testbed.events import Event
 def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[TrialResult]:
     """Yield the result of one trial, or of each of its jobs where it has several.
 
-    Steps that began before a rank of the trial was slowed down do not count in `mean_step_time`:
-    without another fault the mean is over the whole trial, and else over a part that is later.
+    A job that nothing struck has `mean_step_time` and, where another recovered, `dip`. Steps that
+    began before a rank of the trial was slowed down do not count in them: without another fault the
+    mean is over the whole trial, and else over a part that is later.
     """
     if not trial.jobs:
         yield analyse_trial(number, trial, clocks)
@@ -30,10 +31,14 @@ def analyse_jobs(number: int, trial: TrialEvents, clocks: Clocks) -> Iterator[Tr
     slowed = slowed_at(trial.others, first if struck else math.inf)
     last = max((at["t11"].late if "t11" in at else math.inf for at in struck), default=math.inf)
     for job in jobs:
-        beside = job.marks is None
-        found = mean_step_time(job.step_spans, first, last, slowed) if beside else None
-        more = {} if found is None else {"mean_step_time": found}
-        yield replace(job, values={**job.values, **more})
+        if job.marks is not None:
+            yield job
+            continue
+        found = {"mean_step_time": mean_step_time(job.step_spans, first, last, slowed)}
+        if struck and last < math.inf:
+            found["dip"] = lost_work(job.step_spans, first, last, slowed)
+        felt = {name: value for name, value in found.items() if value is not None}
+        yield replace(job, values={**job.values, **felt})
 
 
 def slowed_at(events: Iterable[Event], struck: float) -> float:
@@ -43,6 +48,26 @@ def slowed_at(events: Iterable[Event], struck: float) -> float:
     """
     slowing = (e.t for e in events if e.kind == "fault.inject" and not e.data.get("breaks", True))
     return max((at for at in slowing if at <= struck), default=-math.inf)
+
+
+def lost_work(
+    spans: Mapping[str, Sequence[Span]], first: float, last: float, slowed: float = -math.inf
+) -> float | None:
+    """Return how many seconds longer than usual the steps under way in an interval took in all.
+
+    Usual is the median of the steps of their kind that had ended before it; None where there is
+    none, and for no step. Below zero, they were quicker.
+    """
+    lost = []
+    for of_kind in spans.values():
+        each = [span for span in of_kind if span.begin >= slowed]
+        before = [(span.end - span.begin) / span.steps for span in each if span.end <= first]
+        under_way = [span for span in each if span.end > first and span.begin < last]
+        if under_way and not before:
+            return None
+        usual = statistics.median(before) if before else 0.0
+        lost += [span.end - span.begin - usual * span.steps for span in under_way]
+    return sum(lost) if lost else None
 
 
 def mean_step_time(

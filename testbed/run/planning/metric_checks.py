@@ -196,6 +196,8 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
             known["collective_share"] = METRICS["collective_share"]
         if "steps" in known and not has_fault:
             known["mean_step_time"] = METRICS["mean_step_time"]
+            if any(kind("faults", one.kind).role != "slows" for one in spec.faults):
+                known["dip"] = METRICS["dip"]
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
     if predicted is not None and not has_fault:
         predicted |= _of_replays(spec, job)

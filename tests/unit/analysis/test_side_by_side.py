@@ -6,7 +6,7 @@ import pytest
 
 from testbed.analysis.clocks import Instant
 from testbed.analysis.report_columns import timed_changes
-from testbed.analysis.side_by_side import mean_step_time, slowed_at
+from testbed.analysis.side_by_side import lost_work, mean_step_time, slowed_at
 from testbed.analysis.steps import Step, spans
 from testbed.events import Event
 
@@ -29,6 +29,19 @@ def test_one_long_step_counts_where_it_was_under_way():
     assert mean_step_time(found, 2.31, 9.0) == pytest.approx(0.1)
     assert mean_step_time(found, 5.0, 9.0) is None
     assert mean_step_time({}, 0.0, 9.0) is None
+
+
+def test_lost_work_is_what_steps_under_way_took_beyond_the_usual_of_their_kind():
+    found = steps(1.0, 1.1, 1.2, 1.3, 2.3, 2.4, 2.5)
+    assert lost_work(found, 1.35, 2.35) == pytest.approx(0.9)
+    assert lost_work(found, 2.32, 9.0) == pytest.approx(0.0)
+    assert lost_work(found, 5.0, 9.0) is None, "no step was under way"
+    assert lost_work(found, 1.05, 9.0) is None, "no step had ended before"
+    uneven = steps(1.0, 1.1, 1.3, 1.6, 2.6)
+    assert lost_work(uneven, 1.65, 9.0) == pytest.approx(0.8), "the median of 0.1, 0.2 and 0.3 s"
+    both = steps(1.0, 1.2, 1.6, 1.8, 2.2, 2.9, 3.3, works=("ring", "stragglar"))
+    assert lost_work(both, 2.3, 3.0) == pytest.approx(0.5), "a step of 0.2 s took 0.7 s"
+    assert lost_work(both, 2.3, 3.0, 2.0) is None, "what began before a rank was slowed"
 
 
 def test_of_collectives_in_turn_it_is_the_mean_of_both_however_many_of_each_were_under_way():

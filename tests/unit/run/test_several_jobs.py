@@ -132,6 +132,9 @@ def test_a_rank_of_one_job_may_be_late_while_a_host_of_another_dies(read):
     assert struck_later(trial.faults) == {"left": cut}, "its pace is known by then"
     beside = ("control.right.steps: {equals: 20}", "struck.right.mean_step_time: {max: '< 1 s'}")
     make_plan(read(slowed, of_left, beside), rack(), seed=7)
+    make_plan(
+        read(slowed, of_left, (beside[0], "struck.right.dip: {max: '< 1 s'}")), rack(), seed=7
+    )
 
 
 REFUSED = {
