@@ -35,6 +35,7 @@ What = Literal[
     "jobs",
     "policies",
     "controllers",
+    "scheduling-policies",
     "topologies",
 ]
 
@@ -62,7 +63,10 @@ def list_(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> None:
-    """List experiments, labs, runs, drivers, faults, jobs, policies, controllers or topologies."""
+    """List experiments, labs, runs, topologies, or what is registered of a kind of plug-in.
+
+    `policies` recover a job from failures, `scheduling-policies` say which job is served first.
+    """
     wanted = RunSelection(experiment, metric, last, best)
     if what == "runs":
         rows = wanted.rows(results)
@@ -76,7 +80,8 @@ def list_(
     elif what == "topologies":
         rows = [{"name": name, "summary": summary(name)} for name in TOPOLOGIES]
     else:
-        rows = [{"name": n, "summary": kind.summary} for n, kind in kinds(what).items()]
+        group = what.replace("-", "_")
+        rows = [{"name": n, "summary": kind.summary} for n, kind in kinds(group).items()]
     if json:
         print_json(rows)
     elif what == "runs":

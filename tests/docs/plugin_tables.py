@@ -1,4 +1,4 @@
-"""The tables of installed drivers, faults, jobs and controllers in docs/plugins.md.
+"""The tables of installed drivers, faults, jobs, controllers and policies in docs/plugins.md.
 
 Run it to write the page: `.venv/bin/python tests/docs/plugin_tables.py`.
 """
@@ -12,7 +12,7 @@ from testbed.plugins import Kind, kinds
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
 _INTRODUCTION = """\
-# Drivers, faults, jobs and controllers
+# Drivers, faults, jobs, controllers and scheduling policies
 
 Generated from the registry of plug-ins by `tests/docs/plugin_tables.py`; `testbed list drivers` and
 its siblings print the same. Their keys are in [file-formats.md](file-formats.md), what each driver
@@ -40,6 +40,11 @@ def page() -> str:
             "Controllers",
             ("controller", "as `policy`", "what it does"),
             [(f"`{n}`", _as_policy(n), k.summary) for n, k in kinds("controllers").items()],
+        ),
+        _section(
+            "Scheduling policies",
+            ("policy", "role", "which job it serves"),
+            [(f"`{n}`", k.role, k.summary) for n, k in kinds("scheduling_policies").items()],
         ),
     ]
     return "\n".join([_INTRODUCTION, *sections])

@@ -43,6 +43,13 @@ def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
             assert getattr(parameter, "help", "x"), f"{name}: {parameter.name} has no help"
 
 
+def test_every_scheduling_policy_is_documented() -> None:
+    tenancy = (ROOT / "docs" / "tenancy.md").read_text()
+    for name in kinds("scheduling_policies"):
+        for page in (tenancy, PLUGINS):
+            assert f"`{name}`" in page, name
+
+
 @pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies", "controllers"])
 def test_every_kind_and_its_options_are_documented(group: str) -> None:
     pages = (DRIVERS if group == "drivers" else FORMATS, PLUGINS)

@@ -87,10 +87,23 @@ def test_a_switch_of_another_package_keeps_the_contract_of_all_switches(beside, 
 
 @pytest.mark.parametrize(
     ("group", "name"),
-    [("drivers", "acme"), ("jobs", "pi"), ("faults", "flicker"), ("controllers", "patrol")],
+    [
+        *(("drivers", "acme"), ("jobs", "pi"), ("faults", "flicker"), ("controllers", "patrol")),
+        ("scheduling-policies", "largest-demand"),
+    ],
 )
 def test_listings_name_what_another_package_registers(beside, group, name):
     assert f'"{name}"' in beside("testbed", "list", group, "--json")
+
+
+def test_a_scheduling_policy_of_another_package_serves_clients_by_model_and_by_service(
+    beside, tmp_path
+):
+    where = ("--lab", "configs/acme-quad.yaml", "--results", tmp_path, "--json")
+    summary = json.loads(beside("testbed", "run", "experiments/largest-demand.yaml", *where))
+    assert (summary["outcome"], summary["label"]) == ("passed", "model")
+    service = ("--store", tmp_path / "records.db", "--listen", "127.0.0.1:0", "--for", "10ms")
+    beside("testbed", "propius", "scheduler", "--policy", "largest-demand", *service)
 
 
 @pytest.mark.soak

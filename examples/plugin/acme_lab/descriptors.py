@@ -97,6 +97,11 @@ PATROL = Kind(
     PatrolOptions,
     handlers="acme_lab.patrol:handlers",
 )
+LARGEST_DEMAND = Kind(
+    "the job that asks for most clients first",
+    "acme_lab.largest_demand:LargestDemand",
+    role="online",
+)
 PATROL_EVENT = event_kind(
     "the switches were read, and have the circuits of the run",
     after=integer("the step after which they were read"),

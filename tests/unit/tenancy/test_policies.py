@@ -125,11 +125,12 @@ def test_a_client_is_eligible_only_with_the_demanded_value_of_every_attribute():
 
 def test_every_policy_of_the_papers_can_be_created_from_its_options():
     roles = {name: kind.role for name, kind in kinds("scheduling_policies").items()}
-    assert roles == {
+    published = {
         **dict.fromkeys(("fifo", "random", "srsf"), "online"),
         **dict.fromkeys(("fifo-offline", "irs", "irs-tiers"), "offline"),
         **dict.fromkeys(("static-partition", "random-selection"), "baseline"),
     }
+    assert published.items() <= roles.items()
     method = {"online": "score", "offline": "divide", "baseline": "select"}
     for kind in kinds("scheduling_policies").values():
         assert callable(getattr(kind.load()(kind.options()), method[kind.role]))
