@@ -72,6 +72,23 @@ def on_rails(gang, mode="on-demand", script=None, mesh=(("dp", 2), ("pp", 2))):
     return at_work
 
 
+def assert_stages_are_left(at_work):
+    """Check that each rank left its stages before it reached one of other ranks, and the last.
+
+    Operations of the same ranks may be under way together; the last of their stages is left.
+    """
+    for member in at_work.gang.members:
+        inside = None
+        for message in member.events:
+            if message["event"] == "stage-reached":
+                assert inside is None or inside[::2] == message["stage"][::2]
+                inside = message["stage"]
+            elif message["event"] == "stage-left":
+                assert message["stage"] == inside
+                inside = None
+        assert inside is None
+
+
 def output_of(at_work, stream="stdout"):
     said = [one for member in at_work.gang.members for one in member.of_kind("output")]
     return "".join(one["text"] for one in said if one["stream"] == stream)
@@ -84,12 +101,9 @@ def test_a_script_that_nobody_changed_has_the_losses_that_it_has_with_gloo(
     at_work = on_rails(gang, mode)
     assert losses_in(output_of(at_work)) == losses_of_gloo, output_of(at_work, "stderr")
     assert sum(bool(move.remove) for move in at_work.moves) >= 2 * 2 * STEPS
+    assert_stages_are_left(at_work)
     for member in at_work.gang.members:
-        reached, left = (member.of_kind(f"stage-{what}") for what in ("reached", "left"))
-        assert {tuple(map(str, one["stage"])) for one in left} <= {
-            tuple(map(str, one["stage"])) for one in reached
-        }
-        groups = [one["stage"][0][:2] for one in reached]
+        groups = [one["stage"][0][:2] for one in member.of_kind("stage-reached")]
         assert groups.count("pp") == 1 + 1 + STEPS * 2 * MICRO_BATCHES
         assert groups.count("dp") > 1 + STEPS
 
@@ -129,6 +143,38 @@ dist.destroy_process_group()
 def test_every_kind_of_operation_is_right_whatever_the_script_waits_for(gang):
     at_work = on_rails(gang, script=[sys.executable, "-c", OTHERS])
     assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+    assert_stages_are_left(at_work)
+
+
+BUCKETS = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("testbed")
+rank, groups = dist.get_rank(), [dist.new_group([n, n + 2]) for n in range(2)]
+torch.manual_seed(rank % 2)
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
+whole = DistributedDataParallel(model, process_group=groups[rank % 2], bucket_cap_mb=0.01)
+inputs = [torch.full((2, 64), 0.1 * (one + 1)) for one in (rank % 2, rank % 2 + 2)]
+for _ in range(2):
+    model.zero_grad()
+    whole(inputs[rank // 2]).sum().backward()
+gradients = [one.grad.clone() for one in model.parameters()]
+model.zero_grad()
+for one in inputs:
+    model(one).sum().backward()
+for mine, of_both in zip(gradients, model.parameters()):
+    assert torch.allclose(mine, of_both.grad / 2, rtol=1e-5)
+dist.destroy_process_group()
+"""
+
+
+def test_each_bucket_of_gradients_is_a_stage_of_its_own(gang):
+    at_work = on_rails(gang, script=[sys.executable, "-c", BUCKETS])
+    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+    assert_stages_are_left(at_work)
+    for member in at_work.gang.members:
+        groups = [one["stage"][0][:2] for one in member.of_kind("stage-reached")]
+        assert groups.count("dp") >= 2 * 4, "a layer has 16 640 bytes, a bucket 10 486"
 
 
 def test_a_group_of_more_than_two_is_refused_by_name(gang):
