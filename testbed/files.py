@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
@@ -86,7 +86,7 @@ def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[byte
             yield rest
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Write a file atomically and sync it; a link with its name is replaced, not followed.
 
     The directory is opened once, so a concurrent rename of it has no effect on where the file is
@@ -99,7 +99,7 @@ def replace_file(path: Path, data: bytes) -> None:
         descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
