@@ -22,7 +22,7 @@ Steps = Mapping[int, Mapping[int, Event]]
 """What ranks said of each step, by rank: a sample, or the operations of a step of training."""
 
 _Groups = dict[str, Group]
-_Names = Mapping[tuple[str, tuple[int, ...]], str]
+GroupNames = Mapping[tuple[str, tuple[int, ...]], str]
 """Of groups that are known by their dimension and their ranks."""
 
 
@@ -84,26 +84,28 @@ def _iterations(steps: Steps) -> list[tuple[int, ...]]:
     return whole[-ITERATIONS:]
 
 
-def _groups(steps: Steps) -> tuple[_Groups, _Names]:
+def _groups(steps: Steps) -> tuple[_Groups, GroupNames]:
     """Return all groups of timed collectives by name, and the names by dimension and ranks."""
     rail_of = _rails(steps)
-    members = sorted(
-        {
-            (event.data["dimension"], tuple(event.data["members"]))
-            for found in steps.values()
-            for event in found.values()
-        }
+    names = group_names(
+        (event.data["dimension"], tuple(event.data["members"]))
+        for found in steps.values()
+        for event in found.values()
     )
+    return {name: Group(ranks, rail_of(ranks)) for (_, ranks), name in names.items()}, names
+
+
+def group_names(groups: Iterable[tuple[str, tuple[int, ...]]]) -> GroupNames:
+    """Return the names of groups: along each dimension they are numbered in the order of ranks."""
     counts: defaultdict[str, int] = defaultdict(int)
-    groups, names = {}, {}
-    for dimension, ranks in members:
-        name = names[dimension, ranks] = f"{dimension}{counts[dimension]}"
+    names = {}
+    for dimension, ranks in sorted(set(groups)):
+        names[dimension, ranks] = f"{dimension}{counts[dimension]}"
         counts[dimension] += 1
-        groups[name] = Group(ranks, rail_of(ranks))
-    return groups, names
+    return names
 
 
-def _groups_of_training(steps: Steps) -> tuple[_Groups, _Names]:
+def _groups_of_training(steps: Steps) -> tuple[_Groups, GroupNames]:
     """Return all groups of training by name, as the ranks name them."""
     rail_of = _rails(steps)
     events = [event for found in steps.values() for event in found.values()]
@@ -127,21 +129,34 @@ def _rails(steps: Steps) -> Callable[[Sequence[int]], str | None]:
 
 
 def _rank_iteration(
-    events: Iterable[Event], before: float, clocks: Clocks, names: _Names
+    events: Iterable[Event], before: float, clocks: Clocks, names: GroupNames
 ) -> RankIteration:
     """Return the operations of a rank, each not before the end of the one before it."""
-    at, operations = before, []
+    at, operations = before, list[Operation]()
     for event in events:
-        for each in _operations(event, names):
-            begin = max(at, _time(event, each.begin, clocks))
-            lit = max(begin, _time(event, each.lit, clocks))
-            at = max(lit, _time(event, each.end, clocks))
-            operations.append(replace(each, begin=begin, lit=lit, end=at))
-        at = max(at, _time(event, event.data["end"], clocks))
+        part = on_the_log(event, operations_of(event, names), at, clocks)
+        operations += part.operations
+        at = part.end
     return RankIteration(before, at, tuple(operations))
 
 
-def _operations(event: Event, names: _Names) -> Iterator[Operation]:
+def on_the_log(
+    event: Event, operations: Iterable[Operation], before: float, clocks: Clocks
+) -> RankIteration:
+    """Return a report of a rank in seconds of the log; nothing in it is before `before`.
+
+    Raise NoProfile where the clock of the host was not measured.
+    """
+    at, found = before, []
+    for each in operations:
+        begin = max(at, _time(event, each.begin, clocks))
+        lit = max(begin, _time(event, each.lit, clocks))
+        at = max(lit, _time(event, each.end, clocks))
+        found.append(replace(each, begin=begin, lit=lit, end=at))
+    return RankIteration(before, max(at, _time(event, event.data["end"], clocks)), tuple(found))
+
+
+def operations_of(event: Event, names: GroupNames) -> Iterator[Operation]:
     """Yield the operations of which a rank speaks, with its own stamps."""
     said = event.data
     if event.kind == "operations":

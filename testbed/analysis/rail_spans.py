@@ -1,9 +1,9 @@
-"""When each circuit of a rail was commanded, carried data, and was commanded away."""
+"""When each circuit was commanded, carried data, and was commanded away."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from testbed.events import Event
 
@@ -11,46 +11,70 @@ KINDS = ("fabric.change", "link.good")
 """The events that tell of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RailSpan:
-    """The time for which a circuit was there; instants are seconds of the log."""
+@dataclass(slots=True)
+class CircuitSpan:
+    """The time for which a circuit was there, as far as told; instants are seconds of the log."""
 
-    rail: str
-    group: str
-    """Whose stages it was made for."""
     circuit: str
+    owner: str
+    """On a rail `JOB.RAIL.GROUP`, as `run.rail_commands` names it."""
+    trial: int | None
+    """In which it was commanded."""
     commanded: float
+    steady: float | None = None
+    """When its switches called it steady."""
     lit: float | None = None
     """When a question was first answered over it."""
     removed: float | None = None
     """When its end was commanded; None for a circuit that stays."""
 
+    @property
+    def rail(self) -> str:
+        """Return on which rail it is; empty for a circuit on none."""
+        return self._parts[1]
 
-def rail_spans(events: Iterable[Event], trial: int | None) -> list[RailSpan]:
-    """Return the circuits on rails in a trial, in the order of their commands.
+    @property
+    def group(self) -> str:
+        """Return whose stages on a rail it was made for."""
+        return self._parts[2]
 
-    A circuit on a rail has an owner `JOB.RAIL.GROUP`, as `run.rail_commands` names it.
-    """
-    there: dict[str, RailSpan] = {}
-    over: list[RailSpan] = []
-    known = frozenset[str]()
-    for event in events:
-        if event.kind == "link.good" and event.subject in there:
-            span = there[event.subject]
-            lit = event.t if span.lit is None else span.lit
-            there[event.subject] = replace(span, lit=lit)
+    @property
+    def _parts(self) -> list[str]:
+        parts = self.owner.rsplit(".", 2)
+        return parts if len(parts) == 3 else ["", "", ""]
+
+
+class CircuitSpans:
+    """The circuits of a log, taken event by event in its order."""
+
+    def __init__(self) -> None:
+        self._there: dict[str, CircuitSpan] = {}
+
+    def add(self, event: Event) -> Iterator[CircuitSpan]:
+        """Take one event; yield the circuits whose end it tells."""
+        there = self._there
+        if event.kind == "link.good":
+            span = there.get(event.subject)
+            if span is not None and span.lit is None:
+                span.lit = event.t
         elif event.kind == "fabric.change":
             now = frozenset(map(str, event.data["circuits"]))
-            at = float(event.data["commanded"])
-            for gone in sorted((known - now) & there.keys()):
-                over.append(replace(there.pop(gone), removed=at))
-            rail, group = _rail_and_group(event.origin.owner)
-            if rail and event.trial == trial:
-                there |= {new: RailSpan(rail, group, new, at) for new in sorted(now - known)}
-            known = now
-    return sorted([*over, *there.values()], key=lambda span: (span.commanded, span.circuit))
+            at, steady = float(event.data["commanded"]), event.data.get("steady")
+            for gone in sorted(there.keys() - now):
+                span = there.pop(gone)
+                span.removed = at
+                yield span
+            for new in sorted(now - there.keys()):
+                there[new] = CircuitSpan(new, event.origin.owner, event.trial, at, steady)
+
+    def rest(self) -> Iterator[CircuitSpan]:
+        """Yield those whose end is not told."""
+        yield from self._there.values()
 
 
-def _rail_and_group(owner: str) -> tuple[str, str]:
-    parts = owner.rsplit(".", 2)
-    return (parts[1], parts[2]) if len(parts) == 3 else ("", "")
+def rail_spans(events: Iterable[Event], trial: int | None) -> list[CircuitSpan]:
+    """Return the circuits on rails in a trial, in the order of their commands."""
+    spans = CircuitSpans()
+    over = [span for event in events for span in spans.add(event)]
+    found = [span for span in (*over, *spans.rest()) if span.rail and span.trial == trial]
+    return sorted(found, key=lambda span: (span.commanded, span.circuit))

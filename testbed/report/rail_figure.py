@@ -9,7 +9,7 @@ from functools import partial
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from testbed.analysis.rail_spans import KINDS, RailSpan, rail_spans
+from testbed.analysis.rail_spans import KINDS, CircuitSpan, rail_spans
 from testbed.analysis.summary import Summary
 from testbed.events import Event
 from testbed.report.canvas import INK, Form, axes, few_ticks
@@ -40,7 +40,7 @@ def rail_drawings(summary: Summary, events: Iterable[Event]) -> Iterator[Drawing
         yield Drawing(f"rails-{arm}", draw, headings, rows)
 
 
-def rails(spans: Sequence[RailSpan], between: tuple[float, float], form: Form) -> Figure:
+def rails(spans: Sequence[CircuitSpan], between: tuple[float, float], form: Form) -> Figure:
     """Draw a row for each host port, with a bar while it is joined to another, which it names.
 
     A bar is pale from the command until data has passed.
@@ -72,19 +72,19 @@ def rails(spans: Sequence[RailSpan], between: tuple[float, float], form: Form) -
     return figure
 
 
-def _within(spans: Iterable[RailSpan], begin: float, end: float) -> list[RailSpan]:
+def _within(spans: Iterable[CircuitSpan], begin: float, end: float) -> list[CircuitSpan]:
     return [s for s in spans if s.commanded < end and (s.removed is None or s.removed > begin)]
 
 
-def _ends(span: RailSpan) -> list[str]:
+def _ends(span: CircuitSpan) -> list[str]:
     return span.circuit.split("–")
 
 
-def _dimension(span: RailSpan) -> str:
+def _dimension(span: CircuitSpan) -> str:
     """Return along which dimension of the mesh the group of a circuit is."""
     return re.sub(r"[0-9]+$", "", span.group)
 
 
-def _colours(spans: Iterable[RailSpan]) -> Mapping[str, str]:
+def _colours(spans: Iterable[CircuitSpan]) -> Mapping[str, str]:
     names = sorted({_dimension(span) for span in spans})
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
