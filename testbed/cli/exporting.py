@@ -1,4 +1,4 @@
-"""The command `export`: write the numbers of runs as one table, for other programs."""
+"""The command `export`: write what runs recorded for other programs, numbers or a trace."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import typer
 from testbed.cli.app import RESULTS, RecordsOption, app, argument
 from testbed.cli.completion import run_names
 from testbed.cli.record import report_damage
+from testbed.cli.trace_file import write_trace
 from testbed.commands import installing, typed
 from testbed.errors import LabError, UsageError
 from testbed.files import replace_file
@@ -41,7 +42,8 @@ COLUMNS = {
 
 @app.command(
     epilog="Examples: testbed export latest > latest.csv; "
-    "testbed export latest --parquet latest.parquet"
+    "testbed export latest --parquet latest.parquet; "
+    "testbed export latest --trace latest.json --trial 0"
 )
 def export(
     run: Annotated[
@@ -54,11 +56,33 @@ def export(
         Path | None,
         typer.Option(metavar="FILE", help="Write a Parquet file instead (needs pyarrow)."),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write when ranks and circuits did what, for chrome://tracing or Perfetto.",
+        ),
+    ] = None,
+    trial: Annotated[
+        int | None, typer.Option(help="With --trace, the only trial to write.", min=0)
+    ] = None,
     results: RecordsOption = RESULTS,
 ) -> None:
-    """Print every value and mark of every trial, one per row, as CSV; or write Parquet."""
-    if csv_ and parquet:
-        raise UsageError("--csv and --parquet cannot be used together", hint="choose one")
+    """Print every value and mark of every trial, one per row, as CSV; or write Parquet or a trace.
+
+    A trace is in the Trace Event Format of Chrome; it needs a job of ranks.
+    """
+    asked = {"--csv": csv_, "--parquet": parquet, "--trace": trace}
+    chosen = [name for name, value in asked.items() if value]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} cannot be used together", hint="choose one")
+    if trial is not None and not trace:
+        raise UsageError("--trial is of a trace only", hint="add --trace FILE")
+    if trace:
+        if len(run) > 1:
+            raise UsageError("--trace writes one run, not several", hint="name one")
+        write_trace(find_run(results, run[0]), trace, trial)
+        return
     rows = [row for name in run for row in rows_of(find_run(results, name))]
     if parquet:
         write_parquet(rows, parquet)

@@ -1,13 +1,17 @@
-"""The verb `export`: every value and mark of every trial, as CSV and as Parquet."""
+"""The verb `export`: every value and mark of every trial, as CSV and as Parquet; a trace."""
 
 import csv
 import io
+import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from testbed.cli import run as command_line
 from testbed.cli.exporting import COLUMNS
+from testbed.record.log import read_events
+from tests.unit.analysis.test_trace import traced
 from tests.unit.cli import records
 
 TRIALS = [
@@ -128,3 +132,56 @@ def test_a_damaged_summary_is_reported_in_one_sentence(tmp_path, capsys, trials)
     assert "does not have the format that `testbed` writes" in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+GROUPS = Path(__file__).parents[1] / "analysis" / "data" / "groups.jsonl"
+
+
+@pytest.fixture
+def of_groups(tmp_path):
+    run = records.made(tmp_path, "groups")
+    run.events.write_bytes(GROUPS.read_bytes())
+    return run
+
+
+def test_export_writes_a_trace_of_a_run_and_says_what_its_log_lacks(of_groups, tmp_path, capsys):
+    path = tmp_path / "trace.json"
+    assert command_line(["export", str(of_groups.path), "--trace", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "not in the trace, as the log has none: "
+        "changes of circuits, faults, decisions of controllers\n"
+    )
+    found = json.loads(path.read_bytes())
+    assert found["otherData"] == {"run": of_groups.id, "trial": None}
+    rows, _ = traced(read_events(GROUPS))
+    assert found["traceEvents"] == rows and len(rows) > 100
+
+
+def test_export_writes_no_trace_of_a_trial_that_no_rank_ran(of_groups, tmp_path, capsys):
+    path = tmp_path / "trace.json"
+    line = ["export", str(of_groups.path), "--trace", str(path), "--trial", "7"]
+    assert command_line(line) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"testbed: trial 7 of {of_groups.id} gives no trace: its log has no ")
+    assert list(tmp_path.glob("*trace*")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--trial", "0"], "--trial is of a trace only; add --trace FILE"),
+        (["--trace", "a", "--csv"], "--csv and --trace cannot be used together; choose one"),
+        (["latest", "--trace", "a"], "--trace writes one run, not several; name one"),
+    ],
+)
+def test_export_refuses_options_of_a_trace_that_say_nothing(options, said, capsys):
+    assert command_line(["export", "latest", *options]) == 2
+    assert capsys.readouterr().err == f"testbed: {said}\n"
+
+
+def test_export_of_a_trace_to_a_missing_folder_fails_by_its_name(of_groups, tmp_path, capsys):
+    path = tmp_path / "missing" / "trace.json"
+    assert command_line(["export", str(of_groups.path), "--trace", str(path)]) != 0
+    assert f"writing {path} failed" in capsys.readouterr().err
