@@ -38,7 +38,11 @@ def learning(
 
 
 class Learner:
-    """One client with its own images, which it shows nobody."""
+    """One client with its own images, which it shows nobody.
+
+    How many they are is its private attribute: no part of the control plane learns it. A push of
+    FedAvg carries it as its weight, so leaf and root learn it from a client that takes part.
+    """
 
     def __init__(
         self, name: str, digits: Digits, rates: Mapping[str, float], managers: Calls, leaf: Calls

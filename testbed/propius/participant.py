@@ -13,7 +13,10 @@ from testbed.tenancy.replies import Reply
 
 
 class Participant:
-    """A client of the control plane. Its private attributes are in no message."""
+    """A client of the control plane, which sends no private attribute, by name or by value.
+
+    What a client pushes to a job that it takes part in goes to a leaf, and not through this.
+    """
 
     def __init__(
         self,

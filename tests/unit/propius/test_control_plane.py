@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,6 +15,7 @@ from testbed.propius.participant import Participant
 from testbed.propius.rpc import Caller, Unreachable
 from testbed.propius.serve import serving
 from testbed.tenancy.replies import Reply
+from tests.unit.propius.tap import Tap
 
 JOBS = DESCRIPTOR.services_by_name["JobManager"]
 SCHEDULER = DESCRIPTOR.services_by_name["Scheduler"]
@@ -125,42 +124,6 @@ def test_offers_follow_the_policy(tmp_path, policy):
         plane.schedule()
         rare = plane.client("c0", ram=8.0).seek()
         assert rare.job == ("common" if policy == "fifo-offline" else "scarce")
-
-
-class Tap:
-    """Passes bytes on to an address and keeps what comes from those that connect."""
-
-    def __init__(self, stack: ExitStack, target: str) -> None:
-        host, _, port = target.rpartition(":")
-        self._target = host, int(port)
-        self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.heard = bytearray()
-        threading.Thread(target=self._take, daemon=True).start()
-
-    def _take(self):
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            far = socket.create_connection(self._target)
-            for source, sink, keep in ((near, far, True), (far, near, False)):
-                threading.Thread(target=self._pass, args=(source, sink, keep), daemon=True).start()
-
-    def _pass(self, source, sink, keep):
-        try:
-            while data := source.recv(65536):
-                if keep:
-                    self.heard += data
-                sink.sendall(data)
-        except OSError:
-            pass
-        finally:
-            for each in (source, sink):
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-                each.close()
 
 
 def test_private_attributes_are_not_on_the_wire_of_a_client(plane):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,17 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+from testbed.propius import data_pb2 as data
 from testbed.propius.balancer import SERVICE as CLIENTS
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.digits import MODEL, SIZE, Digits
 from testbed.propius.federated_job import FederatedJob
-from testbed.propius.learner import Learner
-from testbed.propius.rpc import Caller
+from testbed.propius.learner import Learner, learning
+from testbed.propius.rpc import Caller, calling
 from testbed.propius.serve import serving
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
+from testbed.tenancy.tensors import decode, size
+from tests.unit.propius.tap import Tap, messages_in
 
 ANY = "127.0.0.1:0"
 CLIENT_COUNT, DEMAND, NEEDED = 24, 8, 6
@@ -89,6 +93,32 @@ def test_two_jobs_learn_at_once_what_one_process_learns_with_the_same_clients(tm
     accuracy = {name: digits.accuracy(done[-1].parameters) for name, done in found.items()}
     # Of 150 random choices of clients the worst gave 0.33 to the slow job, 0.65 to the fast one.
     assert accuracy["fast"] > 0.5 and accuracy["slow"] > 0.2, "guessing is right one time in ten"
+
+
+def test_a_push_has_its_weight_and_its_tensors_and_no_private_attribute(tmp_path):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    digits, name = Digits(CLIENT_COUNT), "client 3"
+    samples = len(digits.of[name][1])
+    with ExitStack() as stack:
+        rig = Rig(stack, tmp_path, digits)
+        job = FederatedJob("slow", MODEL, rig.jobs, rig.root)
+        job.register(1, 1, {"ram": 2.0}, {"samples": float(samples)})
+        tap = Tap(stack, rig.leaves[0].address)
+        leaf = stack.enter_context(calling(tap.address, LEAF))
+        with learning([name], digits, RATES, rig.clients, leaf):
+            found = job.run_round(1, np.zeros(SIZE), 1, 1, 30.0)
+        heard = bytes(tap.heard)
+    assert found.clients == {name}
+    asked, pushed = messages_in(heard)
+    assert asked == data.Round(job="slow", round=1).SerializeToString()
+    update = data.Update.FromString(pushed)
+    assert len(update.data) == size(MODEL)
+    assert np.abs(decode(update.data, MODEL) - found.parameters).max() <= 1e-6
+    only = data.Update(
+        job="slow", round=1, client=name, weight=samples, data=update.data, size=size(MODEL)
+    )
+    assert pushed == only.SerializeToString()
+    assert b"samples" not in heard and struct.pack("<d", samples) not in heard
 
 
 @pytest.mark.soak
