@@ -39,6 +39,10 @@ class Balancer:
         """Pass a release on."""
         return self._pass("Release", asked)
 
+    def has_manager(self) -> bool:
+        """Return whether a manager is reached that can do its work."""
+        return any(manager.is_serving() for manager in self._managers)
+
     def close(self) -> None:
         """Close all connections."""
         for manager in self._managers:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
+from threading import Event, Thread
 from typing import Any
 
 import grpc
@@ -32,29 +33,41 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    # Who was down for long is found again as soon as who was down for a moment.
+    ("grpc.max_reconnect_backoff_ms", 1_000),
 ]
 ANSWER_S = 10.0
 """Seconds that an answer may take; of a message in pieces, the next piece."""
 _LINGER_S = 2.0
 _ASK_AGAIN_S = 0.1
+_LOOK_EVERY = 1.0
+"""Seconds from one look at what a service needs to the next."""
 
 
 class Server:
     """Services on one port, answered by threads."""
 
     def __init__(
-        self, address: str, services: Iterable[tuple[ServiceDescriptor, object]], threads: int = 16
+        self,
+        address: str,
+        services: Iterable[tuple[ServiceDescriptor, object]],
+        threads: int = 16,
+        is_able: Callable[[], bool] | None = None,
     ) -> None:
-        """Serve at `HOST:PORT`, where port 0 is any; raise LabError if it is not free."""
+        """Serve at `HOST:PORT`, where port 0 is any; raise LabError if it is not free.
+
+        `is_able` says whether what the services need is there, as their health then does.
+        """
         self._server = grpc.server(ThreadPoolExecutor(threads), options=_OPTIONS)
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = [health.SERVICE_NAME, reflection.SERVICE_NAME]
+        self._names = [""]  # which in the protocol of health is the server as a whole
         for service, implementation in services:
             self._server.add_generic_rpc_handlers((_handler(service, implementation),))
-            self._health.set(service.full_name, health_pb2.HealthCheckResponse.SERVING)
-            names.append(service.full_name)
+            self._names.append(service.full_name)
+        names = [health.SERVICE_NAME, reflection.SERVICE_NAME, *self._names[1:]]
         reflection.enable_server_reflection(names, self._server)
+        self._tell(was_able := is_able is None or is_able())
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
@@ -63,9 +76,25 @@ class Server:
             ) from error
         self.address = f"{address.rpartition(':')[0]}:{port}"
         self._server.start()
+        self._over = Event()
+        if is_able is not None:
+            Thread(target=self._watch, args=(is_able, was_able), name="health", daemon=True).start()
+
+    def _watch(self, is_able: Callable[[], bool], was_able: bool) -> None:
+        """Tell each change until the server ends."""
+        while not self._over.wait(_LOOK_EVERY):
+            if (able := is_able()) is not was_able:
+                self._tell(able)
+                was_able = able
+
+    def _tell(self, able: bool) -> None:
+        states = health_pb2.HealthCheckResponse
+        for name in self._names:
+            self._health.set(name, states.SERVING if able else states.NOT_SERVING)
 
     def close(self) -> None:
         """Answer what was asked, within 2 s, and end."""
+        self._over.set()
         self._health.enter_graceful_shutdown()
         self._server.stop(_LINGER_S).wait()
 
@@ -78,7 +107,9 @@ class Caller:
     ) -> None:
         self.address = address
         self._answer_s = answer_s
+        self._service = service.full_name
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._health = health_pb2_grpc.HealthStub(self._channel)
         self._ending: dict[Any, float] = {}
         """Calls whose answer is here and whose end is not, with the time since when."""
         self._calls: Mapping[str, Callable[[Any], Any]] = {
@@ -105,6 +136,15 @@ class Caller:
                 f"{method} at {self.address} failed: {error}",
                 hint="is it up? Asking again is safe",
             ) from error
+
+    def is_serving(self) -> bool:
+        """Return whether the service is reached and says that it can do its work."""
+        asked = health_pb2.HealthCheckRequest(service=self._service)
+        try:
+            found = self._health.Check(asked, timeout=self._answer_s)
+        except (grpc.RpcError, ValueError):  # the latter once `close` was called
+            return False
+        return bool(found.status == health_pb2.HealthCheckResponse.SERVING)
 
     def _call(self, method: MethodDescriptor) -> Callable[[Any], Any]:
         """Return what calls a method; messages that it has as streams go in pieces.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from threading import Event, Thread
 
-from testbed.errors import UsageError
+from testbed.errors import LabError, UsageError
 from testbed.propius import control_pb2 as messages
 from testbed.propius.balancer import Balancer
 from testbed.propius.client_manager import ClientManager
@@ -49,7 +50,8 @@ def serving(
                 raise UsageError("a balancer needs client managers", hint="name them by --managers")
             balancer = Balancer(managers)
             stack.callback(balancer.close)
-            yield stack.enter_context(_server(address, "ClientManager", balancer))
+            served = _server(address, "ClientManager", balancer, balancer.has_manager)
+            yield stack.enter_context(served)
         else:
             if not store:
                 raise UsageError(f"a {role} needs a store", hint="name it by --store")
@@ -61,16 +63,29 @@ def serving(
 def _on_records(
     role: str, address: str, store: Store, policy: str, clock: Callable[[], float]
 ) -> AbstractContextManager[str]:
+    is_able = partial(_answers, store)
     if role == "job-manager":
-        return _server(address, "JobManager", JobManager(store, clock))
+        return _server(address, "JobManager", JobManager(store, clock), is_able)
     if role == "client-manager":
-        return _server(address, "ClientManager", ClientManager(store, clock))
-    return _scheduling(Scheduler(store, policy, clock), address)
+        return _server(address, "ClientManager", ClientManager(store, clock), is_able)
+    return _scheduling(Scheduler(store, policy, clock), address, is_able)
+
+
+def _answers(store: Store) -> bool:
+    """Return whether a store can be read."""
+    try:
+        store.published()
+    except LabError:
+        return False
+    return True
 
 
 @contextmanager
-def _server(address: str, service: str, implementation: object) -> Iterator[str]:
-    server = Server(address, [(DESCRIPTOR.services_by_name[service], implementation)])
+def _server(
+    address: str, service: str, implementation: object, is_able: Callable[[], bool]
+) -> Iterator[str]:
+    services = [(DESCRIPTOR.services_by_name[service], implementation)]
+    server = Server(address, services, is_able=is_able)
     try:
         yield server.address
     finally:
@@ -78,12 +93,12 @@ def _server(address: str, service: str, implementation: object) -> Iterator[str]
 
 
 @contextmanager
-def _scheduling(scheduler: Scheduler, address: str) -> Iterator[str]:
+def _scheduling(scheduler: Scheduler, address: str, is_able: Callable[[], bool]) -> Iterator[str]:
     stop = Event()
     thread = Thread(target=scheduler.run, args=(stop,), name="scheduler")
     thread.start()
     try:
-        with _server(address, "Scheduler", Schedules(scheduler)) as where:
+        with _server(address, "Scheduler", Schedules(scheduler), is_able) as where:
             yield where
     finally:
         stop.set()
