@@ -23,7 +23,14 @@ def propius(
         str, typer.Option(metavar="HOST:PORT", help="Where it is called; port 0 is any.")
     ] = "127.0.0.1:0",
     store: Annotated[
-        str, typer.Option(metavar="URL", help="The records that all share: a file, or redis://….")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The records that all share: a file, or redis://…. Without it a file that all "
+            "services of yours on this machine share, in $XDG_STATE_HOME/testbed or "
+            "~/.local/state/testbed.",
+            show_default=False,
+        ),
     ] = "",
     policy: Annotated[
         str, typer.Option(help="Of a scheduler: how it decides who is offered what.")
@@ -44,7 +51,8 @@ def propius(
     that you trust.
     """
     try:
-        from testbed.propius.serve import ROLES, serving
+        from testbed.propius.opening import own_store
+        from testbed.propius.serve import ON_STORE, ROLES, serving
     except ImportError as error:
         raise UsageError(
             f"the services of Propius need a library that is not installed: {error}",
@@ -54,6 +62,9 @@ def propius(
         raise UsageError(f"unknown role {role!r}", hint=f"known: {', '.join(ROLES)}")
     end = seconds_of("--for", for_) if for_ else None
     names = [name for name in managers.split(",") if name]
+    if role in ON_STORE and not store:
+        store = own_store()
+        print(f"the records of the {role} are in {store}")
     with serving(role, listen, store, policy, names, root) as where:
         print(f"the {role} listens at {where}; Ctrl-C ends it", flush=True)
         threading.Event().wait(end)

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from testbed.errors import UsageError
+import os
+import socket
+from pathlib import Path
+
+from testbed.errors import LabError, UsageError
 from testbed.propius.store import Store
+
+
+def own_store() -> str:
+    """Return the embedded store that this user's services on this machine share by default.
+
+    It has the machine's name, as SQLite's locks do not hold between machines that share a home.
+    Make its directory, for this user only; raise LabError if that cannot be.
+    """
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    directory = named if named.is_absolute() else Path("~/.local/state").expanduser()
+    directory /= "testbed"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"the directory {directory} for a store cannot be made: {error}",
+            hint="name a store by --store, or set XDG_STATE_HOME",
+        ) from error
+    return str(directory / f"propius-{socket.gethostname()}.db")
 
 
 def open_store(url: str) -> Store:

@@ -14,13 +14,14 @@ from testbed.propius.balancer import Balancer
 from testbed.propius.client_manager import ClientManager
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.job_manager import JobManager
-from testbed.propius.opening import open_store
+from testbed.propius.opening import open_store, own_store
 from testbed.propius.rpc import Server
 from testbed.propius.scheduler import Scheduler
 from testbed.propius.serve_data import serving_leaf, serving_root
 from testbed.propius.store import Store
 
-ROLES = ("job-manager", "client-manager", "scheduler", "balancer", "root", "leaf")
+ON_STORE = ("job-manager", "client-manager", "scheduler")
+ROLES = (*ON_STORE, "balancer", "root", "leaf")
 
 
 @contextmanager
@@ -36,7 +37,8 @@ def serving(
     """Serve a role at `HOST:PORT` until the context ends; yield the address with its port.
 
     A balancer needs the addresses of `managers`, a leaf that of its root; a root needs nothing, and
-    all others need the URL of a store. By `clock` they tell what has been silent.
+    all others open the store of a URL, or this user's own. By `clock` they tell what has been
+    silent.
     """
     with ExitStack() as stack:
         if role == "root":
@@ -53,9 +55,7 @@ def serving(
             served = _server(address, "ClientManager", balancer, balancer.has_manager)
             yield stack.enter_context(served)
         else:
-            if not store:
-                raise UsageError(f"a {role} needs a store", hint="name it by --store")
-            records = open_store(store)
+            records = open_store(store or own_store())
             stack.callback(records.close)
             yield stack.enter_context(_on_records(role, address, records, policy, clock))
 

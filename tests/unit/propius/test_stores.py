@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from testbed.errors import LabError
-from testbed.propius.opening import open_store
+from testbed.propius.opening import open_store, own_store
 from testbed.tenancy import clients, jobs
 from testbed.tenancy.attributes import constraints
 from testbed.tenancy.binding import accept
@@ -224,3 +224,19 @@ def test_a_store_that_is_not_there_is_reported_in_one_sentence(tmp_path):
     for url in ("redis://127.0.0.1:1", str(tmp_path / "missing" / "records.db")):
         with pytest.raises(LabError, match=r"the store .* (cannot be opened|did not do)"):
             open_store(url)
+
+
+def test_services_without_a_store_share_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first, second = open_store(own_store()), open_store(own_store())
+    register(first, "a", {})
+    assert [job.id for job in second.jobs()] == ["a"]
+    for each in (first, second):
+        each.close()
+
+
+def test_a_store_is_in_the_home_of_its_user_where_no_absolute_path_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for named in ("", "relative"):
+        monkeypatch.setenv("XDG_STATE_HOME", named)
+        assert own_store().startswith(str(tmp_path / ".local/state/testbed/propius-"))
