@@ -1,6 +1,6 @@
 -- Bind a client to a round of a job, as accept() of testbed/tenancy/binding.py does.
 -- KEYS: the job's record, its members, the client's record.
--- ARGV: job, client, round, now, silence of a job and life of a client in seconds.
+-- ARGV: job, client, round, now, silence of a job in seconds, life of a client in whole ones.
 local now = tonumber(ARGV[4])
 local job = redis.call('HMGET', KEYS[1], 'heard', 'phase', 'round', 'demand', 'public', 'slowest')
 if job[1] and job[2] ~= 'finished' and job[2] ~= 'pruned'
@@ -14,6 +14,7 @@ if not client[1] or now - tonumber(client[1]) >= tonumber(ARGV[6]) then
   return 'unknown'
 end
 redis.call('HSET', KEYS[3], 'heard', ARGV[4])
+redis.call('EXPIRE', KEYS[3], ARGV[6])
 if not job[1] or job[2] == 'finished' or job[2] == 'pruned' then
   return 'not open'
 end

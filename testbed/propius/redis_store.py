@@ -97,7 +97,7 @@ class RedisStore:
 
     def bind(self, job: str, client: str, round: int, now: float) -> Reply:
         keys = [_job(job), _members(job), _client(client)]
-        arguments: list[str | float] = [job, client, round, repr(now), SILENCE, CLIENT_LIFE]
+        arguments: list[str | float] = [job, client, round, repr(now), SILENCE, int(CLIENT_LIFE)]
         with self._answering():
             return Reply(self._bind(keys, arguments))
 

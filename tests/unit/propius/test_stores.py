@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Thread
+from unittest.mock import ANY
 
 import pytest
 
@@ -218,6 +219,27 @@ def test_records_outlive_the_connection_to_a_store(store_url, store):
     assert [client.id for client in other.clients()] == ["c"]
     assert other.published() == "offers"
     other.close()
+
+
+def test_redis_keeps_a_client_for_its_life_after_each_word_of_it(redis_url):
+    import redis
+
+    store, life = open_store(redis_url), int(clients.CLIENT_LIFE)
+    with redis.Redis.from_url(redis_url) as server:
+        server.flushall()
+        register(store, "a", {})
+        request(store, "a", 1, 1)
+        for word, reply in (
+            (partial(check_in, store, "c", now=1.0), (Reply.OK, ANY)),
+            (partial(store.bind, "a", "c", 1, 2.0), Reply.OK),
+            (partial(store.bind, "a", "c", 1, 3.0), Reply.OK),  # said again
+            (partial(store.bind, "b", "c", 1, 4.0), Reply.NOT_OPEN),
+            (partial(release, store, "c", "a", 1, 5.0), (Reply.OK, ANY)),
+        ):
+            server.expire("client:c", 7)
+            assert word() == reply
+            assert 7 < server.ttl("client:c") <= life
+    store.close()
 
 
 def test_a_store_that_is_not_there_is_reported_in_one_sentence(tmp_path):
