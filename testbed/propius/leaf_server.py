@@ -13,9 +13,9 @@ from testbed.propius import data_pb2 as messages
 from testbed.propius.calls import Calls
 from testbed.propius.counting import Tally, answer_of, code
 from testbed.tenancy import leaf as rules
-from testbed.tenancy.aggregation import MISS, Answer, Code, Flush
+from testbed.tenancy.aggregation import MISS, OK, Answer, Code, Flush, refused
 from testbed.tenancy.leaf import FLUSH_AFTER, Leaf, Push
-from testbed.tenancy.tensors import model_of
+from testbed.tenancy.tensors import Refusal, model_of, size
 
 LOOK_EVERY = 0.1
 """Seconds from one look for sums to send to the next."""
@@ -71,6 +71,23 @@ class LeafServer:
                     answer = self._push(asked) if found.code is Code.OK else found
         self.tally.add(answer, received=len(asked.data))
         return code(answer)
+
+    def push_announced(self, asked: messages.Update) -> messages.Code | None:
+        """Answer the first piece of an update that is larger than its job's model, or of no job.
+
+        Of a job that is not known here, the root is asked first. None: read on.
+        """
+        found = OK
+        if asked.job not in self._leaves:
+            with self._fetching[asked.job]:
+                if asked.job not in self._leaves:
+                    found, _ = self._fetch(messages.Round(job=asked.job, round=asked.round))
+        if found.code is Code.OK:
+            if asked.size <= size(self._leaves[asked.job].model):
+                return None
+            found = refused(Refusal.TOO_LARGE)
+        self.tally.add(found, received=len(asked.data))
+        return code(found)
 
     def count(self, asked: messages.Empty) -> messages.Counts:
         """Return the counts of answers and bytes."""

@@ -38,6 +38,11 @@ def in_pieces(message: Any) -> Iterator[Any]:
         yield kind(**{field: bytes(data[at : at + PIECE])})
 
 
+def is_whole(first: Any) -> bool:
+    """Return whether a first piece has all bytes of its message."""
+    return len(getattr(first, bytes_field(first.DESCRIPTOR))) == int(first.size)
+
+
 def joined(pieces: Iterable[Any]) -> Any:
     """Return the message of which these are the pieces, as soon as it has all its bytes.
 

@@ -14,7 +14,7 @@ from testbed.propius.pieces import LARGEST
 from testbed.tenancy import root as rules
 from testbed.tenancy.aggregation import MISS, Answer, Flush, Sum, refused
 from testbed.tenancy.root import Root
-from testbed.tenancy.tensors import Refusal, Refused, decode, elements, model_of
+from testbed.tenancy.tensors import Refusal, Refused, decode, elements, model_of, size
 
 
 class RootServer:
@@ -42,6 +42,15 @@ class RootServer:
             answer, root = rules.put(root, asked.round, asked.demand, asked.data, self._clock())
             self._roots[asked.job] = root
         return self._told(answer, len(asked.data))
+
+    def put_announced(self, asked: messages.Parameters) -> messages.Code | None:
+        """Answer the first piece of parameters that are larger than their model; None: read on."""
+        root = self._roots.get(asked.job)
+        try:
+            model = model_of(asked.data) if root is None else root.model
+        except Refused:
+            return None  # the header may go on in the next piece
+        return self._unless_too_large(asked.size, size(model), len(asked.data))
 
     def get(self, asked: messages.Round) -> messages.Parameters:
         """Return the parameters of a round to a leaf, and whom the sum has already."""
@@ -76,6 +85,13 @@ class RootServer:
             answer, self._roots[asked.job] = rules.add(root, flush, self._clock())
         return self._told(answer, len(asked.values))
 
+    def add_announced(self, asked: messages.LeafSum) -> messages.Code | None:
+        """Answer the first piece of a sum larger than its job's model, or of no job; else None."""
+        root = self._roots.get(asked.job)
+        if root is None:
+            return self._told(MISS, len(asked.values))
+        return self._unless_too_large(asked.size, elements(root.model) * 8, len(asked.values))
+
     def result(self, asked: messages.Round) -> messages.RoundSum:
         """Return the sum of a round to its job, once it is complete."""
         with self._lock:
@@ -106,6 +122,9 @@ class RootServer:
     def count(self, asked: messages.Empty) -> messages.Counts:
         """Return the counts of answers and bytes."""
         return self.tally.message()
+
+    def _unless_too_large(self, has: int, most: int, received: int) -> messages.Code | None:
+        return None if has <= most else self._told(refused(Refusal.TOO_LARGE), received)
 
     def _told(self, answer: Answer, received: int = 0) -> messages.Code:
         self.tally.add(answer, received=received)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from threading import Event, Thread
 from typing import Any
 
@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection
 
 from testbed.clock import Deadline, now
 from testbed.errors import LabError
-from testbed.propius.pieces import PIECE, StallWatch, bytes_field, in_pieces, joined
+from testbed.propius.pieces import PIECE, StallWatch, in_pieces, is_whole, joined
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 * PIECE),
@@ -56,7 +56,9 @@ class Server:
     ) -> None:
         """Serve at `HOST:PORT`, where port 0 is any; raise LabError if it is not free.
 
-        `is_able` says whether what the services need is there, as their health then does.
+        `is_able` says whether what the services need is there, as their health then does. Beside a
+        method whose requests come in pieces may be `METHOD_announced`, which answers the first
+        piece of several, so that no other is read, or returns None.
         """
         self._server = grpc.server(ThreadPoolExecutor(threads), options=_OPTIONS)
         self._health = health.HealthServicer()
@@ -163,7 +165,7 @@ class Caller:
         def push(request: Any) -> Any:
             pieces = in_pieces(request)
             first = next(pieces)
-            if len(getattr(first, bytes_field(method.input_type))) == first.size:
+            if is_whole(first):
                 return at_once(first, timeout=self._answer_s)
             watch = StallWatch(self._answer_s)
             answer = in_turn.future(map(watch.passed, chain((first,), pieces)))
@@ -255,12 +257,13 @@ def _handler(service: ServiceDescriptor, implementation: object) -> Any:
 
 def _method(method: MethodDescriptor, implementation: object) -> Any:
     act = getattr(implementation, _snake(method.name))
+    announced = getattr(implementation, f"{_snake(method.name)}_announced", lambda first: None)
     coding = {
         "request_deserializer": GetMessageClass(method.input_type).FromString,
         "response_serializer": GetMessageClass(method.output_type).SerializeToString,
     }
 
-    def answer(request: Any, context: Any) -> Any:
+    def answer(request: Any, context: Any, act: Callable[[Any], Any] = act) -> Any:
         try:
             return act(request)
         except Unreachable as error:
@@ -272,7 +275,13 @@ def _method(method: MethodDescriptor, implementation: object) -> Any:
         watch = StallWatch(ANSWER_S)
         try:
             with watch.calling(context.cancel):
-                request = joined(map(watch.passed, pieces))
+                pieces = map(watch.passed, pieces)
+                begin = list(islice(pieces, 1))
+                if begin and not is_whole(begin[0]):
+                    told = answer(begin[0], context, announced)
+                    if told is not None:
+                        return told
+                request = joined(chain(begin, pieces))
         except (LabError, grpc.RpcError) as error:  # the latter where the caller has gone
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return answer(request, context)

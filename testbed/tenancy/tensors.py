@@ -29,7 +29,7 @@ class Refusal(StrEnum):
 
     MALFORMED = "malformed"
     TOO_LARGE = "too large"
-    """More bytes than the model has, so they are not even read."""
+    """More bytes than the model has, so none of them is looked at."""
     WRONG_TENSORS = "wrong tensors"
     WRONG_DTYPE = "wrong dtype"
     WRONG_SHAPE = "wrong shape"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import grpc
 import numpy as np
 import pytest
 
 from testbed.errors import LabError
 from testbed.propius import data_pb2 as messages
+from testbed.propius import pieces
 from testbed.propius.leaf_server import LeafServer
+from testbed.propius.pieces import LARGEST
 from testbed.propius.root_server import RootServer
 from testbed.propius.rpc import Caller
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
@@ -21,6 +25,7 @@ from testbed.tenancy.tensors import TensorSpec, encode, header, size
 MODEL = (TensorSpec("w", "float32", (20, 10)), TensorSpec("b", "float32", (10,)))
 OTHER = (TensorSpec("w", "float32", (20, 9)), TensorSpec("b", "float32", (10,)))
 ANY = "127.0.0.1:0"
+PATIENCE = 60.0
 
 
 def update(value, model=MODEL):
@@ -129,6 +134,56 @@ def test_poisoned_updates_are_refused_by_code_and_counted_and_the_round_ends_rig
     assert counts["refused: malformed"] == 2
     assert counts["refused: not finite"] == 1
     assert (counts["stale"], counts["miss"], counts["ok"]) == (1, 1, 2)
+
+
+def answer_to_first_piece_of(caller, method, message):
+    """Announce 2 GiB, send the first piece and no other, and return the answer."""
+    held = threading.Event()
+
+    def first_only():
+        message.size = LARGEST
+        yield message
+        held.wait(PATIENCE)
+
+    with grpc.insecure_channel(caller.address) as channel:
+        call = channel.stream_unary(
+            f"/testbed.propius.{method}",
+            request_serializer=type(message).SerializeToString,
+            response_deserializer=messages.Code.FromString,
+        )
+        answer = call(first_only(), timeout=PATIENCE)
+        held.set()
+    return answer
+
+
+def test_a_message_too_large_for_its_model_is_refused_before_the_rest_is_sent(tree):
+    leaf, data = tree.leaves[0], update(1.0)
+    assert tree.put(1, 1, 0.5) == Code.OK
+    for job, code, reason in (("j", Code.REFUSED, "too large"), ("nobody", Code.MISS, "")):
+        pushed = messages.Update(job=job, round=1, client="c", weight=1, data=data)
+        total = messages.LeafSum(job=job, round=1, leaf="l", weight=1, clients=["c"], values=data)
+        for caller, method, message in (
+            (leaf, "Leaf/Push", pushed),  # it does not know the model, and asks the root
+            (leaf, "Leaf/Push", pushed),
+            (tree.root, "Root/Add", total),
+        ):
+            answer = answer_to_first_piece_of(caller, method, message)
+            assert (answer.code, answer.reason) == (code, reason)
+    for job in ("j", "new"):
+        parameters = messages.Parameters(job=job, round=2, demand=1, data=data)
+        answer = answer_to_first_piece_of(tree.root, "Root/Put", parameters)
+        assert (answer.code, answer.reason) == (Code.REFUSED, "too large")
+    counted = [each("Count", messages.Empty()).answers for each in (leaf, tree.root)]
+    assert [each["refused: too large"] for each in counted] == [2, 3]
+    assert tree.push(0, "c", 1, 3.0).code == Code.OK
+    assert tree.result(1)[1][0] == 3.0
+
+
+def test_an_update_in_pieces_that_is_not_too_large_is_read(tree, monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", 100)
+    assert tree.put(1, 1, 0.5) == Code.OK
+    assert tree.push(0, "c", 1, 3.0).code == Code.OK
+    assert tree.result(1)[1][0] == 3.0
 
 
 def test_a_leaf_asks_the_root_once_for_a_round_however_many_clients_come(tree):
