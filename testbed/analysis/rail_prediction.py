@@ -50,18 +50,21 @@ def with_replays(
     found = {id(trial): trial for trial in trials}
     of_arm = grouped([t for t in trials if t.arm in on_rails], lambda trial: trial.arm)
     for trial in (trial for mine in of_arm.values() for trial in mine):
-        if (took := trial.values.get("change_time")) is not None:
-            control = float(took) - dark[trial.arm]
-            found[id(trial)] = replace(trial, values={**trial.values, "control_time": control})
+        rails = Rails(dark[trial.arm], _mode(*on_rails[trial.arm]))
+        values = dict(trial.values)
+        if (took := values.get("change_time")) is not None:
+            values["control_time"] = float(took) - rails.delay
+        found[id(trial)] = replace(trial, values=values, rails=rails)
     for base, others in _sweeps(on_rails, dark):
         for name in others:
             for source, trial in zip(of_arm[base], of_arm[name], strict=False):
-                source = found[id(source)]
-                mode = _mode(*on_rails[name])
-                if source.counts and (seconds := replayed(source, dark[base], dark[name], mode)):
-                    was = found[id(trial)]
-                    predicted = {**was.predicted, "iteration_time": seconds}
-                    found[id(trial)] = replace(was, predicted=predicted)
+                profile = replayable(source, dark[base]) if source.counts else None
+                was = found[id(trial)]
+                if profile is not None and was.rails is not None:
+                    seconds = replayed(profile, was.rails)
+                    more = {} if seconds is None else {"iteration_time": seconds}
+                    predicted = {**was.predicted, **more}
+                    found[id(trial)] = replace(was, predicted=predicted, replayed_from=profile)
     return [found[id(trial)] for trial in trials]
 
 
@@ -83,8 +86,8 @@ def _sweeps(
     return sweeps
 
 
-def replayed(source: TrialResult, dark: float, delay: float, mode: Mode) -> float | None:
-    """Return an iteration at a delay by the replay of a trial; None where it gives none.
+def replayable(source: TrialResult, dark: float) -> Profile | None:
+    """Return the profile of a trial for a replay with other delays, where it has one.
 
     `dark` is the delay in that trial; what a change took beyond it is the control's own.
     """
@@ -92,11 +95,15 @@ def replayed(source: TrialResult, dark: float, delay: float, mode: Mode) -> floa
     if profile is None:
         return None
     control = replace(profile.control, change=max(0.0, profile.control.change - dark))
+    return replace(profile, control=control)
+
+
+def replayed(profile: Profile, rails: Rails) -> float | None:
+    """Return an iteration on rails by the replay of a profile; None where it gives none."""
     try:
-        found = replay(workload_of(replace(profile, control=control)), Rails(delay, mode))
+        return replay(workload_of(profile), rails).iteration
     except ValueError:
         return None
-    return found.iteration
 
 
 def profile_of_run(events: Iterable[Event], source: str, trial: int | None = None) -> Profile:

@@ -57,7 +57,7 @@ def profile_of(number: int, events: Iterable[Event], clocks: Clocks) -> Profile 
     said = [event for event in events if event.kind in ("sample", "operations")]
     try:
         profile = rail_profile(said, f"trial {number}", clocks=clocks)
-    except NoProfile:
+    except (NoProfile, ValueError):  # the latter where a fault changed the groups meanwhile
         return None
     lit = [event for event in events if event.kind == "stage.lit"]
     return replace(profile, control=control_of(profile, lit))

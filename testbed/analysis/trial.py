@@ -34,6 +34,7 @@ from testbed.analysis.time_slots import time_slot_values
 from testbed.analysis.trial_events import TrialEvents
 from testbed.events import Event
 from testbed.rails.profile import Profile as RailProfile
+from testbed.rails.rail_replay import Rails
 
 _SPANS = {
     "recovery_time": ("t0", "t10"),
@@ -90,8 +91,11 @@ class TrialResult:
     step_spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """The spans between its steps by kind, where it is of one of several jobs."""
     rail_profile: RailProfile | None = None
-    """What its ranks computed and communicated, where circuits of rails were changed."""
-
+    """What its ranks computed and communicated in some iterations, where they are in groups."""
+    rails: Rails | None = None
+    """How circuits were requested and how long a change took, where some were re-pointed."""
+    replayed_from: RailProfile | None = None
+    """That of the trial from which its iteration is predicted, without the delay of its switch."""
     controller: str = ""
     """The kind of the controller that decided first; empty where none did."""
 
@@ -166,12 +170,8 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
         metric_definitions={name: said for name, (_, said) in _readings(events).items()},
         step_ends=ends([step for step in steps if marks or not step.work]),
         step_spans=spans(steps) if job else {},
-        rail_profile=_rail_profile(number, trial, clocks) if "change_time" in values else None,
+        rail_profile=profile_of(number, (*trial.samples, *trial.others), clocks),
     )
-
-
-def _rail_profile(number: int, trial: TrialEvents, clocks: Clocks) -> RailProfile | None:
-    return profile_of(number, (*trial.samples, *trial.others), clocks)
 
 
 def _end(events: Sequence[Event], job: str) -> Event | None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.rail_prediction import profile_of_run, replayed, with_replays
+from testbed.analysis.rail_prediction import profile_of_run, replayable, replayed, with_replays
 from testbed.analysis.rail_times import profile_of
 from testbed.events import Event
+from testbed.rails.rail_replay import Rails
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
 from tests.unit.analysis.test_checks import trial
@@ -34,6 +35,10 @@ def test_the_job_on_rails_of_an_arm_is_predicted_from_the_same_job_of_another_ar
     assert "iteration_time" not in source.predicted
     assert 0.1 < other.predicted["iteration_time"] < 10.0
     assert slice_.values == {"step_time": 0.1} and slice_.predicted == {}
+    assert (source.rails, other.rails, slice_.rails) == (Rails(0.035), Rails(0.035), None)
+    assert source.replayed_from is slice_.replayed_from is None
+    assert other.replayed_from.iterations == source.rail_profile.iterations
+    assert other.predicted["iteration_time"] == replayed(other.replayed_from, other.rails)
 
 
 GROUPS = {"dp0": (0, 1), "dp1": (2, 3), "pp0": (0, 2), "pp1": (1, 3)}
@@ -88,7 +93,9 @@ def test_an_arm_is_predicted_with_its_own_delay_and_the_control_of_the_other(
     events = planted(dark)
     profile = profile_of(0, events, Clocks(events))
     source = replace(trial(arm="source"), rail_profile=profile)
-    assert replayed(source, dark, delay, mode) == pytest.approx(expected, abs=1e-6)
+    assert replayed(replayable(source, dark), Rails(delay, mode)) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("dark", [0.0, 0.035])
