@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from testbed.analysis.rail_spans import RailSpan
+from testbed.analysis.rail_spans import CircuitSpan
 from testbed.rails.profile import Group, Profile
 from testbed.rails.replay import Ran, Replayed
 from testbed.rails.workload import Workload
@@ -42,7 +42,7 @@ class Lanes:
         return max(bar.end for bars in self.ranks for bar in bars)
 
 
-def measured_lanes(profile: Profile, spans: Iterable[RailSpan] | None = None) -> Lanes:
+def measured_lanes(profile: Profile, spans: Iterable[CircuitSpan] | None = None) -> Lanes:
     """Return the last iteration of a profile; `spans` are the circuits of its trial, if on rails.
 
     Of the changes those count that were under way in the iteration.

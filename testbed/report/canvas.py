@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,10 +78,24 @@ def axes(form: Form, height: float, names: int = 0) -> Iterator[tuple[Figure, Ax
 
     `height` is in inches; a legend with `names` entries adds to it if it needs more than one line.
     """
+    with panels(form, height, [1.0], names) as (figure, (ax,)):
+        yield figure, ax
+
+
+@contextmanager
+def panels(
+    form: Form, height: float, shares: Sequence[float], names: int = 0
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Yield a figure with pairs of axes above each other that share the x axis.
+
+    `shares` are their heights in proportion, the rest as for `axes`.
+    """
     more = max(0, -(-names // form.columns) - 1) * 0.2
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(form.width, height + more), layout="constrained")
-        yield figure, figure.add_subplot()
+        grid = {"height_ratios": shares}
+        each = figure.subplots(len(shares), sharex=True, squeeze=False, gridspec_kw=grid)
+        yield figure, list(each[:, 0])
 
 
 @contextmanager

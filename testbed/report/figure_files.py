@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from testbed.analysis.rail_spans import KINDS as RAIL_EVENTS
 from testbed.analysis.steps import KINDS as STEPS
 from testbed.analysis.summary import Summary
 from testbed.errors import LabError, UsageError
@@ -16,6 +17,7 @@ from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
+from testbed.report.lane_figure import lane_drawings
 from testbed.report.mesh_frames import mesh_drawings, routed_drawing
 from testbed.report.rack_frames import rack_drawings
 from testbed.report.rail_figure import rail_drawings
@@ -33,7 +35,8 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
         folder.mkdir(exist_ok=True)
         written = []
         short = shortened(summary)
-        of_rails = rail_drawings(short, _events(run))
+        events = list(_events_of_rails(short, run))
+        of_rails = (*lane_drawings(short, events), *rail_drawings(short, events))
         of_models = (*routed_drawing(short), *rack_drawings(run, summary.seed))
         for drawing in (*drawings(short), *of_models, *mesh_drawings(run), *of_rails):
             for name, content in _files(drawing):
@@ -47,10 +50,11 @@ def write_figures(summary: Summary, folder: Path, run: Path) -> list[Path]:
         ) from error
 
 
-def _events(run: Path) -> Iterator[Event]:
+def _events_of_rails(summary: Summary, run: Path) -> Iterator[Event]:
     path = RunDirectory(run).events
-    if path.exists():
-        yield from read_events(path, without=STEPS)
+    if path.exists() and any("iteration_time" in t.values for t in summary.trials):
+        of_log = read_events(path, without=STEPS)
+        yield from (event for event in of_log if event.kind in RAIL_EVENTS)
 
 
 def _files(drawing: Drawing) -> Iterator[tuple[str, bytes]]:

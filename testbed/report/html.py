@@ -22,6 +22,7 @@ from testbed.report.arms import HEADINGS, arm_tables, columns_of, notes, rows_in
 from testbed.report.canvas import NARROW, WIDE, svg
 from testbed.report.claims import claim_of
 from testbed.report.drawings import Drawing, drawings
+from testbed.report.lane_figure import lane_drawings
 from testbed.report.rail_figure import rail_drawings
 from testbed.report.settings_section import HEADINGS as HEADINGS_OF_PROFILES
 from testbed.report.settings_section import PROFILES_NOTE, profile_rows, settings_lines
@@ -75,6 +76,7 @@ def _page(summary: Summary, events: Iterable[Event]) -> dict[str, Any]:
         "checks": check_rows(summary.checks),
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
         "figures": dict(_figures(drawings(summary))),
+        "lanes": dict(_figures(lane_drawings(summary, needed))),
         "rails": dict(_figures(rail_drawings(summary, needed))),
         "mark_names": NAMES[1:] if arms else (),
         "settings": list(settings_lines(summary.settings)),

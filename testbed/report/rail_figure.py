@@ -48,12 +48,12 @@ def rails(spans: Sequence[CircuitSpan], between: tuple[float, float], form: Form
     begin, end = between
     ports = sorted({(span.rail, port) for span in spans for port in _ends(span)})
     row = {key: -number for number, key in enumerate(ports)}
-    colours = _colours(spans)
+    colours = colours_of(span.group for span in spans)
     with axes(form, 0.9 + 0.22 * len(ports), len(colours)) as (figure, ax):
         for span in spans:
             until = end if span.removed is None else min(span.removed, end)
             lit = until if span.lit is None else min(span.lit, until)
-            colour = colours[_dimension(span)]
+            colour = colours[dimension(span.group)]
             for port, peer in zip(_ends(span), reversed(_ends(span)), strict=True):
                 y = row[span.rail, port]
                 for left, right, alpha in ((span.commanded, lit, 0.35), (lit, until, 1.0)):
@@ -80,11 +80,12 @@ def _ends(span: CircuitSpan) -> list[str]:
     return span.circuit.split("–")
 
 
-def _dimension(span: CircuitSpan) -> str:
-    """Return along which dimension of the mesh the group of a circuit is."""
-    return re.sub(r"[0-9]+$", "", span.group)
+def dimension(group: str) -> str:
+    """Return along which dimension of the mesh a group is."""
+    return re.sub(r"[0-9]+$", "", group)
 
 
-def _colours(spans: Iterable[CircuitSpan]) -> Mapping[str, str]:
-    names = sorted({_dimension(span) for span in spans})
+def colours_of(groups: Iterable[str]) -> Mapping[str, str]:
+    """Return the colour of each dimension that has one of the groups."""
+    names = sorted({dimension(group) for group in groups})
     return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
