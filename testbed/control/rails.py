@@ -24,6 +24,7 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
+from testbed.control.dark_ports import DarkPorts
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.fabric.circuits import Matching
@@ -51,6 +52,7 @@ class State:
     """Since when a rank waits for a stage that is not answered."""
     joining: Mapping[str, float] = field(default_factory=dict)
     """Since when a rank has joined a group that others have not."""
+    dark: DarkPorts = DarkPorts({})  # noqa: RUF009 - frozen
     moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
     attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
     silent: frozenset[int] = frozenset()
@@ -125,8 +127,8 @@ class Rails:
             return None
         due = [state.rules[rail].wake_at(own) for rail, own in state.rails.items()]
         times = [at for at in due if at is not None]
-        waiting = (*state.waiting.values(), *state.joining.values())
-        times += [since + self._limit for since in waiting]
+        waiting = (state.waiting, state.joining, state.dark.since)
+        times += [since + self._limit for one in waiting for since in one.values()]
         return min(times, default=None)
 
     def step(self, state: State, now: float, observation: Observation) -> Step:
@@ -166,6 +168,8 @@ class Rails:
                 return _waiting_anew(replace(state, silent=state.silent | {rank}), now), ()
             case protocol.AgentLost():
                 return _waiting_anew(state, now), ()
+            case protocol.CarrierLost() | protocol.CarrierFound():
+                return replace(state, dark=state.dark.after(what, now)), ()
             case protocol.GroupJoined() | protocol.StageLeft() | protocol.StageReached():
                 if what.rank in state.silent:
                     state = replace(state, silent=state.silent - {what.rank})
@@ -241,10 +245,12 @@ class Rails:
             commands += more
         late = [(since, self._who_is_absent(state, one)) for one, since in state.joining.items()]
         late += [(since, self._why_late(state, one)) for one, since in state.waiting.items()]
+        for rail, rules in state.rules.items():
+            late += state.dark.in_use(rules.rail, state.rails[rail].rail, self._limit)
         since, why = min(late, default=(now, ""))
         if not why or now < since + self._limit:
-            return state, commands
-        return _failed(state, "; ".join((why, *_gone(state))))
+            return replace(state, dark=state.dark.looked_at(now, self._limit)), commands
+        return _failed(state, "; ".join((*_gone(state), why)))
 
     def _who_is_absent(self, state: State, group: str) -> str:
         rail = state.groups[group]
@@ -295,6 +301,8 @@ class Rails:
         stage, links = effect.stage, state.rules[rail].rail.links(effect.stage)
         record = RecordAnswer(rail, stage, effect.changed, took if effect.changed else 0.0)
         told = self._told(state, stage, stage.ranks, links)
+        if effect.changed:
+            state = replace(state, dark=state.dark.without(state.rules[rail].rail.circuits(stage)))
         return replace(state, waiting=waiting), (told, record)
 
     def _told(
@@ -320,7 +328,8 @@ def _waiting_anew(state: State, now: float) -> State:
     if not state.is_recovered:
         return state
     waiting, joining = dict.fromkeys(state.waiting, now), dict.fromkeys(state.joining, now)
-    return replace(state, waiting=waiting, joining=joining)
+    dark = DarkPorts(dict.fromkeys(state.dark.since, now))
+    return replace(state, waiting=waiting, joining=joining, dark=dark)
 
 
 def _gone(state: State) -> Iterator[str]:

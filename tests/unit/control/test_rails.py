@@ -186,7 +186,46 @@ def test_a_rank_that_is_silent_while_others_wait_is_named_beside_those_that_wait
     state, _ = step(controller, state, 7.0, said("main", protocol.StageLeft, 2, None))
     _, (failed,) = step(controller, state, 15.0, TimerExpired())
     assert "rank 1 has not asked" in failed.reason
-    assert failed.reason.endswith("; nothing is heard of rank 0"), "rank 2 was heard since"
+    assert failed.reason.startswith("nothing is heard of rank 0; "), "rank 2 was heard since"
+
+
+P0, P1 = HostPort("h0", "p0"), HostPort("h1", "p0")
+
+
+def in_a_stage():
+    """Return the controller and its state while ranks use the circuits of a stage since 1 s."""
+    controller, state = two_rails()
+    state, _ = step(controller, state, 0.1, said("main", protocol.CarrierLost, P1))
+    state, _ = reach(controller, state, "dp0", now=0.5)
+    state, _ = step(controller, state, 1.0, RailMoved("rail0", 0))
+    assert controller.wake_at(state) is None, "something has passed it since: it has light"
+    return controller, step(controller, state, 5.0, said("main", protocol.CarrierLost, P0))[0]
+
+
+def test_a_port_that_stays_dark_in_the_midst_of_a_stage_is_named_after_the_limit():
+    controller, state = in_a_stage()
+    assert controller.wake_at(state) == 15.0
+    _, commands = step(controller, state, 15.0, TimerExpired())
+    assert commands == (Fail("h0.p0 has had no light for 10 s, in the midst of dp0 0"),)
+
+
+def test_a_port_that_has_light_again_is_not_named():
+    controller, state = in_a_stage()
+    state, _ = step(controller, state, 14.0, said("main", protocol.CarrierFound, P0))
+    assert controller.wake_at(state) is None
+
+
+def test_a_port_that_no_rank_uses_may_be_dark_until_one_does():
+    controller, state = in_a_stage()
+    for rank in GROUPS["dp0"]:
+        state, _ = step(controller, state, 6.0, said("main", protocol.StageLeft, rank, None))
+    state, commands = step(controller, state, 15.0, TimerExpired())
+    assert commands == ()
+    assert controller.wake_at(state) == 25.0
+    state, commands = reach(controller, state, "dp0", 1, now=16.0)
+    assert commands == (told((0, 2), "dp0", 1),), "its circuits are lit, as far as is known here"
+    _, commands = step(controller, state, 25.0, TimerExpired())
+    assert commands == (Fail("h0.p0 has had no light for 10 s, in the midst of dp0 1"),)
 
 
 @pytest.mark.parametrize("code", [0, -9])
