@@ -98,6 +98,11 @@ class ControllerExecutor:
         self._decision: int | None = None
         """The number of the event of the latest decision."""
 
+    @property
+    def may_move_circuits(self) -> bool:
+        """Return whether a controller moves circuits while jobs go on, here or beside this one."""
+        return self.moves_circuits or (self._beside is not None and self._beside.moves_circuits)
+
     # --- the course of a trial --------------------------------------------------------------
 
     def begin(self) -> None:

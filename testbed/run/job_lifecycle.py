@@ -89,6 +89,8 @@ class JobLifecycle:
         predictors = self._predictors(arm)
         trial = Trial(plan, arm.experiment, jobs, controllers, predictors, context)
         trial.run()
+        if last and self._controllers:  # a link that does not come up is waited for no longer
+            self._controllers.end()
         if not last:
             reset_hosts(context, jobs.values(), self.hosts, arm.experiment.limits.boot)
             for job in jobs.values():

@@ -9,7 +9,7 @@ from typing import Any
 from testbed.clock import Deadline
 from testbed.control.controller import JobObserved
 from testbed.control.protocol import AgentLost
-from testbed.errors import LabError
+from testbed.errors import BusyError, LabError
 from testbed.events import Event
 from testbed.events.origin import Origin, attributed
 from testbed.run.agent_reports import observation, timed_step
@@ -30,6 +30,7 @@ from testbed.run.struck_job import StruckJob
 from testbed.schema import Experiment
 
 _CLOCK_LIMIT = 5.0
+_READ_LIMIT = 10.0
 
 
 @dataclass(eq=False)
@@ -97,6 +98,7 @@ class Trial:
             self._await_ends(deadline)
         else:
             self._run_with_faults(self.plan.faults, deadline)
+        self._name_switches()
         self._note_failures()
         self.others.wait_for_ends(deadline, self._limit)
         self._revise_prediction()
@@ -112,6 +114,21 @@ class Trial:
             one.wait_for_repair(deadline)
         self.controllers.end()
         self._note_end(have_struck and self._faults.have_struck(len(self.plan.faults)))
+
+    def _name_switches(self) -> None:
+        """Say which switch is not as commanded, of a job that failed while its circuits are moved.
+
+        Ranks know only whom they wait for: a switch that restarted keeps them waiting, unnamed.
+        """
+        failed = [one for one in self.struck.values() if one.failure]
+        if not failed or not self.controllers.may_move_circuits:
+            return
+        check, limit = self.context.bench.fabric.check, Deadline.after(_READ_LIMIT)
+        try:
+            self._inbox.in_worker("reading the switches", check, limit)
+        except (BusyError, LabError) as error:
+            for one in failed:
+                one.failure = f"{error}; {one.failure}"
 
     def _note_failures(self) -> None:
         """Write down each struck job that has failed beside others."""
