@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from testbed.analysis.grouping import grouped
 from testbed.analysis.metric_definitions import RAILS
@@ -44,9 +44,7 @@ def with_replays(
     delay of these: of arms with the same job, that on demand. Windows and control are that arm's
     alone; the n-th trial of an arm is predicted from its n-th trial.
     """
-    names = {trial.arm for trial in trials if "change_time" in trial.values}
-    on_rails = {name: measured[name] for name in measured if name in names}
-    dark = {name: _dark(settings, arm.name) for name, (arm, _) in on_rails.items()}
+    on_rails, dark = _on_rails(measured, trials, settings)
     found = {id(trial): trial for trial in trials}
     of_arm = grouped([t for t in trials if t.arm in on_rails], lambda trial: trial.arm)
     for trial in (trial for mine in of_arm.values() for trial in mine):
@@ -66,6 +64,42 @@ def with_replays(
                     predicted = {**was.predicted, **more}
                     found[id(trial)] = replace(was, predicted=predicted, replayed_from=profile)
     return [found[id(trial)] for trial in trials]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepArm:
+    """An arm on rails among those with the same job, which differ in delay or mode."""
+
+    arm: str
+    mode: Mode
+    delay: float
+    """How long a new circuit carries nothing, in seconds."""
+
+
+def delay_sweeps(
+    measured: Mapping[str, Measured],
+    trials: Sequence[TrialResult],
+    settings: Mapping[str, Settings],
+) -> list[tuple[SweepArm, ...]]:
+    """Return the arms on rails with the same job, each set that has several delays, by delay."""
+    on_rails, dark = _on_rails(measured, trials, settings)
+    found = []
+    for base, others in _sweeps(on_rails, dark):
+        arms = [SweepArm(arm, _mode(*on_rails[arm]), dark[arm]) for arm in (base, *others)]
+        if len({arm.delay for arm in arms}) > 1:
+            found.append(tuple(sorted(arms, key=lambda arm: arm.delay)))
+    return found
+
+
+def _on_rails(
+    measured: Mapping[str, Measured],
+    trials: Sequence[TrialResult],
+    settings: Mapping[str, Settings],
+) -> tuple[dict[str, Measured], dict[str, float]]:
+    """Return the arms whose circuits were changed in trials, and the delay of each."""
+    names = {trial.arm for trial in trials if "change_time" in trial.values}
+    on_rails = {name: measured[name] for name in measured if name in names}
+    return on_rails, {name: _dark(settings, arm.name) for name, (arm, _) in on_rails.items()}
 
 
 def _sweeps(

@@ -16,7 +16,7 @@ from testbed.analysis.destroyed_receivers import destroyed_receivers
 from testbed.analysis.machine_load import busy_in_words
 from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
-from testbed.analysis.rail_prediction import with_replays
+from testbed.analysis.rail_prediction import SweepArm, delay_sweeps, with_replays
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.side_by_side import analyse_jobs
@@ -74,6 +74,8 @@ class Summary:
     """By `arm.metric`, why it is not what it seems."""
     valid_share: float = VALID_SHARE
     """Of the trials of each arm, how many must be valid."""
+    sweeps: Sequence[Sequence[SweepArm]] = ()
+    """Arms on rails with the same job, which differ in the delay of their circuits."""
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -187,6 +189,7 @@ def _of_trials(
         profiles=profiles_of(events),
         flags=flags(found, settings_of(events)),
         valid_share=share,
+        sweeps=delay_sweeps(experiment.measured(), trials, settings_of(events)),
     )
 
 

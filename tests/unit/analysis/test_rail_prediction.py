@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.rail_prediction import profile_of_run, replayable, replayed, with_replays
+from testbed.analysis.rail_prediction import (
+    delay_sweeps,
+    profile_of_run,
+    replayable,
+    replayed,
+    with_replays,
+)
 from testbed.analysis.rail_times import profile_of
 from testbed.events import Event
 from testbed.rails.rail_replay import Rails
@@ -39,6 +45,22 @@ def test_the_job_on_rails_of_an_arm_is_predicted_from_the_same_job_of_another_ar
     assert source.replayed_from is slice_.replayed_from is None
     assert other.replayed_from.iterations == source.rail_profile.iterations
     assert other.predicted["iteration_time"] == replayed(other.replayed_from, other.rails)
+
+
+def test_arms_on_rails_with_the_same_job_are_a_sweep_if_their_circuits_differ_in_delay():
+    experiment = load_experiment(EVERYTHING.with_name("opus.yaml"))
+    names = ("learned-50", "demand-10", "demand-0", "provisioned-0")
+    trials = [trial(arm=arm, change_time=0.01) for arm in names]
+    trials.append(trial(arm="learned-0", iteration_time=0.3))
+    settings = {arm: {"settle": int(arm.split("-")[1]) / 1e3, "link_up": 0.005} for arm in names}
+    (sweep,) = delay_sweeps(experiment.measured(), trials, settings)
+    assert [(one.arm, one.mode, pytest.approx(one.delay)) for one in sweep] == [
+        ("demand-0", "on-demand", 0.005),
+        ("provisioned-0", "provisioned", 0.005),
+        ("demand-10", "on-demand", 0.015),
+        ("learned-50", "learned", 0.055),
+    ]
+    assert delay_sweeps(experiment.measured(), trials, {}) == []
 
 
 GROUPS = {"dp0": (0, 1), "dp1": (2, 3), "pp0": (0, 2), "pp1": (1, 3)}
