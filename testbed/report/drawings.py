@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from testbed.analysis.marks import NAMES
 from testbed.analysis.metrics import Metric, Sample
+from testbed.analysis.rail_prediction import SweepArm
 from testbed.analysis.summary import Summary
+from testbed.rails.requests import Mode
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.canvas import Form
@@ -49,6 +51,8 @@ def drawings(summary: Summary) -> Iterator[Drawing]:
         )
         headings = ("trial", "arm", *NAMES)
         yield Drawing("marks", lambda form: figures.marks(faulty, names, form), headings, (*rows,))
+    for number, sweep in enumerate(summary.sweeps):
+        yield from _delays(summary, sweep, f"delays-{number}" if number else "delays")
     if sizes := _bandwidths(summary):
         flags = _bandwidth_flags(summary)
         yield Drawing(
@@ -70,6 +74,22 @@ def _spread(metric: Sample) -> Row:
     low, high = metric.ci95 or (None, None)
     ends = min(metric.values), max(metric.values)
     return (len(metric.values), metric.median, low, high, *ends, metric.predicted)
+
+
+def _delays(summary: Summary, sweep: Sequence[SweepArm], name: str) -> Iterator[Drawing]:
+    """Yield how long an iteration on rails takes, in each mode over the delay of its circuits."""
+    times = {one: summary.metrics.get(f"{one.arm}.iteration_time") for one in sweep}
+    found = [(one, metric) for one, metric in times.items() if metric is not None]
+    if not found:
+        return
+    modes = {mode: [(o.delay, m) for o, m in found if o.mode == mode] for mode in get_args(Mode)}
+    series = {mode: points for mode, points in modes.items() if points}
+    yield Drawing(
+        name,
+        lambda form: figures.iteration_times(series, form),
+        ("arm", "mode", "delay", *_SPREAD),
+        tuple((one.arm, one.mode, one.delay, *_spread(metric)) for one, metric in found),
+    )
 
 
 def _recoveries(summary: Summary, arms: Sequence[Anatomy]) -> Iterator[Drawing]:

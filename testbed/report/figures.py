@@ -8,8 +8,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from testbed.analysis.metrics import Metric
 from testbed.analysis.trial import TrialResult
@@ -33,6 +34,9 @@ _PARTS = {
 }
 _LETTERS = 12
 """Of a row's name in one line, where there is little room."""
+
+_SERIES: tuple[tuple[str, float, Any], ...] = (("o", 5, "-"), ("s", 5, "-"), ("D", 9, (0, (4, 4))))
+"""Marker, its size and the line of up to three series, which can lie on each other."""
 
 _NAMED_FROM = 0.1
 """Share of the figure's width from which a part is named inside its bar."""
@@ -149,6 +153,47 @@ def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Fig
         _time_axis(ax, form, "time after the fault; | at t11")
         labels = {f"{part} {mark}": _colour(part) for mark, part in ends.items()}
         _legend(figure, form, list(labels), labels)
+        return figure
+
+
+def iteration_times(modes: Mapping[str, Sequence[tuple[float, Metric]]], form: Form) -> Figure:
+    """Draw an iteration on rails over the delay of its circuits, a series for each mode.
+
+    Points are medians with their intervals, lines go through what the replay predicts. Both axes
+    are logarithmic, that of delays from the smallest one on, below which it is linear to 0.
+    """
+    with axes(form, 3.6, len(modes)) as (figure, ax):
+        handles = []
+        for (mode, points), (marker, large, line) in zip(modes.items(), _SERIES, strict=False):
+            colour, delays = _colours(list(modes))[mode], [delay for delay, _ in points]
+            expected = [(d, m.predicted) for d, m in points if m.predicted is not None]
+            ax.plot(*zip(*expected, strict=True), color=colour, linestyle=line, linewidth=1.2)
+            medians = [metric.median for _, metric in points]
+            ends = [metric.ci95 or (metric.median, metric.median) for _, metric in points]
+            ax.vlines(delays, *zip(*ends, strict=True), color=colour, linewidth=1.6)
+            style: dict[str, Any] = {
+                "color": colour,
+                "marker": marker,
+                "ms": large,
+                "mfc": "none",
+                "mew": 1.2,
+            }
+            ax.plot(delays, medians, linestyle="", **style)
+            handles.append(Line2D([], [], linestyle=line, label=mode, **style))
+        every = sorted({delay for points in modes.values() for delay, _ in points})
+        least = min((delay for delay in every if delay > 0), default=1.0)
+        ax.set_xscale("symlog", linthresh=least, linscale=0.4)
+        ax.set_xticks(
+            every, [quantity(d, "s") for d in every], rotation=_rotation(form, len(every))
+        )
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "s")))
+        ax.minorticks_off()
+        ax.set_ylabel("an iteration")
+        words = "delay of the circuits; median and its 95 % interval, line through the predictions"
+        words_below(ax, form, words)
+        figure.legend(handles=handles, loc="outside upper left", ncols=form.columns)
         return figure
 
 

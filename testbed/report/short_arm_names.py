@@ -30,6 +30,10 @@ def shortened(summary: Summary) -> Summary:
             replace(check, name=in_text(check.name, names), limit=in_text(check.limit, names))
             for check in summary.checks
         ],
+        sweeps=[
+            [replace(one, arm=names.get(one.arm, one.arm)) for one in sweep]
+            for sweep in summary.sweeps
+        ],
     )
 
 
