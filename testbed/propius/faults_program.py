@@ -6,7 +6,8 @@ Rank 0 has the control plane, whose parts are processes, the root and both jobs;
 a site with a leaf, a process too, and six clients. FAULT is one of `nothing`, `leaf`, `managers`,
 `store`, `silent-job` and `line`; it strikes in the third round of a job. A round waits for all of
 its eight clients, 3 s at most, so that none can be lost without being missed. Rank 0 prints what
-came of the rounds.
+had the records, Redis or, where this machine has no server of it, the embedded store, and what came
+of the rounds.
 """
 
 from __future__ import annotations
@@ -95,6 +96,12 @@ class Plane:
         root = stack.enter_context(serving_root(f"{first}:{DATA}", FLUSH_AFTER))
         self.root = stack.enter_context(calling(root, ROOT))
 
+    def kept_by(self) -> str:
+        """Return a line on what had the records, which begins with how many servers of Redis."""
+        if self.redis is None:
+            return "0 servers of Redis: the embedded store had the records, as none is installed"
+        return "1 server of Redis had the records"
+
     def strike(self, fault: str, lines: Mapping[int, RankLine]) -> None:
         """Have a fault happen, and return when it was taken back."""
         if fault in ("leaf", "line"):
@@ -162,6 +169,7 @@ def _be_jobs(fault: str, first: str, digits: Digits, ranks: int) -> None:
         for line in lines.values():
             line.say("end")
         _report(done, digits, span)
+        print(plane.kept_by())
         stuck = sum(job.demand - job.amount for job in plane.store.jobs() if job.phase == "open")
         print(f"{stuck} clients demanded that nobody waits for")
 

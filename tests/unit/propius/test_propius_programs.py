@@ -11,6 +11,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from testbed.propius.redis_process import redis_server
+
 LONGEST_S = 240
 
 
@@ -61,4 +63,5 @@ def test_every_round_ends_with_the_right_sum_whatever_fails(tmp_path, fault):
     said = output_of(tmp_path, "faults_program", fault, ranks=5)
     assert "12 rounds ended, 0 hung, 0 sums wrong" in said
     assert "\n0 clients demanded that nobody waits for" in said
+    assert number(r"^([0-9]+) servers? of Redis", said) == (redis_server() is not None)
     assert number(r" ([0-9]+) clients missing", said) >= (fault == "leaf")
