@@ -1,19 +1,27 @@
-"""Look through an event log for circuits that were removed while a group had traffic on them."""
+"""Look through an event log for circuits of rails that went while ranks had traffic on them."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
+from typing import Any
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.rail_traffic import RailTraffic, Ranks, Span
 from testbed.events import Event
+
+CONTROLLER = "rails"
+"""The kind of the controller whose changes are looked at: others answer for theirs, as for the
+circuits of a host that is gone, or of a trial that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A circuit that is certain to have gone while two ranks of a group were in a collective."""
+    """A circuit that is certain to have gone while a rank at one end had traffic on it."""
 
     circuit: str
     at: float
@@ -21,123 +29,240 @@ class Removal:
     change: int
     """The number of the event of the change."""
     sample: int
-    """The number of the event of the collective, or of the step that it is of."""
+    """The number of the event of the collective, of the step that it is of, or of the end of the
+    stage."""
     ranks: tuple[int, ...]
     """Of the group, those at the circuit's ends."""
+    what: str
+    """What they were in."""
 
     def __str__(self) -> str:
         ranks = " and ".join(map(str, self.ranks))
         return (
             f"circuit {self.circuit} went at {self.at:.6f} s (event {self.change}) while ranks "
-            f"{ranks} were in a collective (event {self.sample})"
+            f"{ranks} were in {self.what} (event {self.sample})"
         )
-
-
-_Span = tuple[Event, Sequence[int], float, float]
-"""Of a collective: the event that tells of it, its ranks, and the times between which it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class Monitored:
-    """What was found, and in how much: removed circuits, and parts of collectives in groups."""
+    """What was found, and in how much, in a trial or in a whole log."""
 
     found: tuple[Removal, ...]
     removed: int
+    """How many circuits went."""
+    not_judged: tuple[str, ...]
+    """Of each of them whose ranks' traffic is not known, why that is so."""
     collectives: int
+    """How many parts that ranks had in collectives."""
+    stages: int
+    """How many parts that ranks had in stages."""
 
 
 def monitor(events: Iterable[Event]) -> Monitored:
-    """Return the circuits that were removed under traffic in a whole log.
-
-    A collective counts from the latest instant at which it can have begun to the earliest at which
-    it can have ended, so what clocks leave open is no finding. Only collectives in groups say who
-    communicates with whom. Ranks on one host share its fabric ports evenly, or all of them where
-    that cannot be.
-    """
-    clocks, lit, changes, samples = Clocks(), frozenset[str](), [], []
-    ports: dict[str, list[str]] = {}
+    """Return the circuits that were removed under traffic in a whole log."""
+    clocks = Clocks()
+    rails = RailMonitor(clocks)
     for event in events:
-        if event.kind in ("host.ready", "clock.offset"):
-            clocks.add(event)
-            ports.setdefault(event.subject, sorted(event.data.get("hardware", ())))
+        clocks.add(event)
+        rails.add(event)
+    return rails.judge()
+
+
+def watched(
+    events: Iterable[Event], clocks: Clocks, found: dict[int, Monitored]
+) -> Iterator[Event]:
+    """Yield all events, and add to `found`, by trial, what controllers of rails did in it.
+
+    What no trial has is of the first one, or of the one before it. When the events are over,
+    `found` is complete.
+    """
+    rails, trial = RailMonitor(clocks), None
+    for event in events:
+        if event.trial is not None and event.trial != trial:
+            if trial is not None and rails.is_needed:
+                found[trial] = rails.judge()
+            trial = event.trial
+        rails.add(event)
+        yield event
+    if trial is not None and rails.is_needed:
+        found[trial] = rails.judge()
+
+
+class RailMonitor:
+    """Takes the events of a run in the order of the log; `judge` tells what is new since.
+
+    Traffic counts from the latest instant at which it can have begun to the earliest at which it
+    can have ended, so what clocks leave open is no finding. Only collectives in groups and stages
+    say who communicates with whom. A rank's traffic is on circuits that lead from its own ports:
+    others of its group may be done, and their circuits gone, while it is not. Ranks on one host
+    share its fabric ports evenly, or all of them where that cannot be.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        """Take clocks that are measured when `judge` is called."""
+        self._clocks = clocks
+        self._traffic = RailTraffic()
+        self._ports: dict[str, list[str]] = {}
+        self._lit = frozenset[str]()
+        self._gone: list[tuple[Event, str]] = []
+        self.is_needed = False
+        """A controller of rails has changed circuits since the last judgement."""
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the log, whatever it says."""
+        if event.kind in RailTraffic.KINDS:
+            self._traffic.add(event)
+        elif event.kind == "host.ready":
+            self._ports[event.subject] = sorted(event.data.get("hardware", ()))
         elif event.kind == "fabric.change":
-            now = frozenset(map(str, event.data["circuits"]))
-            changes += [(event, circuit) for circuit in sorted(lit - now)]
-            lit = now
-        elif event.kind == "operations" or event.data.get("dimension"):
-            samples.append(event)
-    users = _users({event.data["rank"]: event.data["host"] for event in samples}, ports)
-    spans = [span for event in samples for span in _spans(event, clocks)]
-    running_at = _running(spans)
-    found = {
-        (change.seq, circuit): removal
-        for change, circuit in changes
-        for removal in _under_traffic(change, circuit, running_at, users)
-    }
-    return Monitored(tuple(found.values()), len(changes), len(spans))
+            now = frozenset(map(str, event.data.get("circuits", ())))
+            if event.origin.controller.partition(" of ")[0] == CONTROLLER:
+                self._gone += [(event, circuit) for circuit in sorted(self._lit - now)]
+                self.is_needed = True
+            self._lit = now
+
+    def judge(self) -> Monitored:
+        """Return what was removed since the last time, and what of that was under traffic."""
+        gone, self._gone, self.is_needed = self._gone, [], False
+        spans = self._traffic.take(self._clocks)
+        running_at, users = _running(spans), _users(self._traffic.hosts, self._ports)
+        known = _Known(spans, users)
+        found: dict[tuple[int, str], Removal] = {}
+        unknown = []
+        for change, circuit in gone:
+            if why := known.why_not(circuit):
+                unknown.append(f"{circuit} at {change.data['commanded']:.6f} s: {why}")
+            for removal in _under_traffic(change, circuit, running_at, users):
+                found.setdefault((change.seq, circuit), removal)
+        stages = sum(span.event.kind.startswith("stage.") for span in spans)
+        return Monitored(
+            tuple(found.values()), len(gone), tuple(unknown), len(spans) - stages, stages
+        )
 
 
-def _users(
-    hosts: Mapping[int, str], ports: Mapping[str, list[str]]
-) -> Callable[[str], frozenset[int]]:
-    """Return which ranks use a fabric port, given as `host.port`."""
-    of_port: dict[str, frozenset[int]] = {}
-    for host in set(hosts.values()):
-        ranks = sorted(rank for rank, its in hosts.items() if its == host)
-        each, left = divmod(len(ports.get(host, ())), len(ranks))
-        if each and not left:
-            for number, port in enumerate(ports[host]):
-                of_port[f"{host}.{port}"] = frozenset([ranks[number // each]])
+_Users = Callable[[Ranks, str], frozenset[int]]
+"""Returns which ranks use a fabric port, given as `host.port`."""
 
-    def users(port: str) -> frozenset[int]:
-        everybody = frozenset(r for r, host in hosts.items() if host == port.partition(".")[0])
-        return of_port.get(port, everybody)
+
+def _users(hosts: Mapping[Ranks, Mapping[int, str]], ports: Mapping[str, Sequence[str]]) -> _Users:
+    @cache
+    def users(of: Ranks, port: str) -> frozenset[int]:
+        host, _, own = port.partition(".")
+        ranks = sorted(rank for rank, its in hosts[of].items() if its == host)
+        each, left = divmod(len(ports.get(host, ())), len(ranks) or 1)
+        if not ranks or not each or left or own not in ports[host]:
+            return frozenset(ranks)
+        return frozenset([ranks[ports[host].index(own) // each]])
 
     return users
 
 
-def _running(spans: Iterable[_Span]) -> Callable[[float], Iterator[_Span]]:
-    """Return a function that yields the collectives that ran for certain at an instant.
+class _Known:
+    """Whose traffic is known, of the ranks that use a port."""
+
+    def __init__(self, spans: Iterable[Span], users: _Users) -> None:
+        self._users = users
+        self._told: defaultdict[str, set[tuple[Ranks, int, bool]]] = defaultdict(set)
+        for span in spans:
+            said = span.event.data
+            self._told[said["host"]].add((span.ranks, said["rank"], span.is_measured))
+        self._why: dict[str, str] = {}
+
+    def why_not(self, circuit: str) -> str:
+        """Return why a removal of a circuit cannot be judged; empty where it can."""
+        each = (self._why_not(end) for end in circuit.split("–"))
+        return next(filter(None, each), "")
+
+    def _why_not(self, port: str) -> str:
+        if port not in self._why:
+            host = port.partition(".")[0]
+            told = self._told[host]
+            mine = {is_measured for of, rank, is_measured in told if rank in self._users(of, port)}
+            if not mine:
+                self._why[port] = f"no rank at {port} told of a stage or a collective"
+            else:
+                self._why[port] = "" if True in mine else f"the clock of {host} was not measured"
+        return self._why[port]
+
+
+def _running(spans: Iterable[Span]) -> Callable[[float], Iterator[Span]]:
+    """Return a function that yields the spans that were under way for certain at an instant.
 
     A run has tens of thousands of both, so none is compared with all of the other.
     """
-    by_begin = sorted(spans, key=lambda span: span[2])
-    begins = [begin for _, _, begin, _ in by_begin]
-    longest = list(accumulate((end for *_, end in by_begin), max))
+    by_begin = sorted(spans, key=lambda span: span.begin)
+    begins = [span.begin for span in by_begin]
+    longest = list(accumulate((span.end for span in by_begin), max))
 
-    def running_at(at: float) -> Iterator[_Span]:
+    def running_at(at: float) -> Iterator[Span]:
         first, last = bisect_left(longest, at), bisect_right(begins, at)
-        return (span for span in by_begin[first:last] if span[3] >= at)
+        return (span for span in by_begin[first:last] if span.end >= at)
 
     return running_at
 
 
 def _under_traffic(
-    change: Event,
-    circuit: str,
-    running_at: Callable[[float], Iterator[_Span]],
-    users: Callable[[str], frozenset[int]],
+    change: Event, circuit: str, running_at: Callable[[float], Iterator[Span]], users: _Users
 ) -> Iterator[Removal]:
-    at, ends = change.data["commanded"], [users(end) for end in circuit.split("–")]
-    for sample, members, _, _ in running_at(at):
-        of_group = [ranks.intersection(members) for ranks in ends]
-        if all(of_group):
-            ranks = tuple(sorted(frozenset[int]().union(*of_group)))
-            yield Removal(circuit, at, change.seq, sample.seq, ranks)
+    at, ends = change.data["commanded"], circuit.split("–")
+    for span in running_at(at):
+        rank = span.event.data["rank"]
+        for own, other in (ends, ends[::-1]):
+            peers = users(span.ranks, other).intersection(span.members) - {rank}
+            if peers and rank in users(span.ranks, own):
+                ranks = tuple(sorted({rank, *peers}))
+                yield Removal(circuit, at, change.seq, span.event.seq, ranks, span.what)
 
 
-def _spans(event: Event, clocks: Clocks) -> Iterator[_Span]:
-    """Yield who communicated, since when for certain, and until when at the earliest."""
-    said = event.data
-    if event.kind == "operations":
-        for _, _, _, ranks, _, lit, end, *_ in said["operations"]:
-            yield event, ranks, *_bounds(event, lit, end, clocks)
-    else:
-        yield event, said["members"], *_bounds(event, said["begin"], said["end"], clocks)
+@dataclass(frozen=True, slots=True)
+class RemovedCircuits:
+    """What came of all circuits that controllers of rails removed in a run, by trial."""
 
+    of_trials: dict[int, Monitored] = field(default_factory=dict)
 
-def _bounds(event: Event, begin: float, end: float, clocks: Clocks) -> tuple[float, float]:
-    first, last = (clocks.instant(event, stamp) for stamp in (begin, end))
-    if first is None or last is None:
-        return float("inf"), float("-inf")
-    return first.late, last.early
+    @property
+    def looked_at(self) -> int:
+        """Return how many went whose ranks' traffic is known."""
+        return sum(each.removed - len(each.not_judged) for each in self.of_trials.values())
+
+    @property
+    def not_judged(self) -> int:
+        """Return how many went of which it is not known whether they had traffic."""
+        return sum(len(each.not_judged) for each in self.of_trials.values())
+
+    @property
+    def found(self) -> list[str]:
+        """Return those that had traffic, each in a sentence."""
+        return [
+            f"trial {trial}: {removal}"
+            for trial, each in self.of_trials.items()
+            for removal in each.found
+        ]
+
+    @property
+    def gaps(self) -> list[str]:
+        """Return of each trial with some that could not be judged how many, and why the first."""
+        return [
+            f"trial {trial}: {len(each.not_judged)} of {each.removed} circuits that were removed "
+            f"cannot be judged, the first {each.not_judged[0]}"
+            for trial, each in self.of_trials.items()
+            if each.not_judged
+        ]
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return it in the format of `summary.json`: null where no controller changed rails."""
+        if not self.of_trials:
+            return None
+        numbers = {"looked_at": self.looked_at, "under_traffic": len(self.found)}
+        return {
+            **numbers,
+            "not_judged": self.not_judged,
+            "found": self.found,
+            "gaps": self.gaps,
+        }
+
+    def __str__(self) -> str:
+        total = self.looked_at + self.not_judged
+        judged = f"{self.looked_at} of {total} circuits that rails removed were looked at"
+        return f"{judged}, {len(self.found) or 'none'} of them had traffic"

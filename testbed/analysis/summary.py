@@ -16,6 +16,7 @@ from testbed.analysis.destroyed_receivers import destroyed_receivers
 from testbed.analysis.machine_load import busy_in_words
 from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
+from testbed.analysis.rail_monitor import RemovedCircuits, watched
 from testbed.analysis.rail_prediction import SweepArm, delay_sweeps, with_replays
 from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
@@ -76,6 +77,8 @@ class Summary:
     """Of the trials of each arm, how many must be valid."""
     sweeps: Sequence[Sequence[SweepArm]] = ()
     """Arms on rails with the same job, which differ in the delay of their circuits."""
+    removed_circuits: RemovedCircuits = field(default_factory=RemovedCircuits)
+    """Those that controllers of rails removed, and whether they had traffic."""
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -102,6 +105,7 @@ class Summary:
             "recovered": [asdict(attempt) for attempt in self.recovered],
             "destroyed": list(self.destroyed),
             "health": list(self.health),
+            "removed_circuits": self.removed_circuits.to_json(),
         }
 
 
@@ -131,10 +135,12 @@ def summarise(
         clocks.add(event)
         if event.kind in _OF_RUNS:
             of_run.append(event)
-    each = sorted(_analysed(events, clocks), key=attrgetter("number"))
+    removed = RemovedCircuits()
+    watched_events = watched(events, clocks, removed.of_trials)
+    each = sorted(_analysed(watched_events, clocks), key=attrgetter("number"))
     crossed = with_crossings(experiment.arms(), each)
     trials = with_replays(experiment.measured(), crossed, settings_of(of_run))
-    return _of_trials(run, experiment, of_run, trials)
+    return _of_trials(run, experiment, of_run, trials, removed)
 
 
 def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:
@@ -151,7 +157,11 @@ def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:
 
 
 def _of_trials(
-    run: str, experiment: Experiment, events: Sequence[Event], trials: Sequence[TrialResult]
+    run: str,
+    experiment: Experiment,
+    events: Sequence[Event],
+    trials: Sequence[TrialResult],
+    removed: RemovedCircuits,
 ) -> Summary:
     """Return what a run came to by its trials, and its other events."""
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
@@ -165,7 +175,7 @@ def _of_trials(
     recovered = recoveries(events)
     destroyed = destroyed_receivers(events)
     outcome, reason, code = verdict_of(
-        arms(trials, share), trials, checks, end, recovered, destroyed
+        arms(trials, share), trials, checks, end, recovered, destroyed, removed
     )
     return Summary(
         run=run,
@@ -190,6 +200,7 @@ def _of_trials(
         flags=flags(found, settings_of(events)),
         valid_share=share,
         sweeps=delay_sweeps(experiment.measured(), trials, settings_of(events)),
+        removed_circuits=removed,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from testbed.analysis.arms import Arm
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.fault_effect import BASELINE
+from testbed.analysis.rail_monitor import RemovedCircuits
 from testbed.analysis.recover_attempts import RecoverAttempt
 from testbed.analysis.trial import TrialResult
 from testbed.errors import (
@@ -47,12 +48,17 @@ def verdict_of(
     end: Any,
     recovered: Sequence[RecoverAttempt],
     destroyed: Sequence[str],
+    removed: RemovedCircuits,
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others.
 
     So it does over the signal that ended the run: 128 + n says that all was taken back.
     """
     outcome, reason, code = _measured(found, trials, checks, end)
+    if outcome == "passed" and removed.gaps:
+        outcome, reason, code = "inconclusive", removed.gaps[0], EXIT_INCONCLUSIVE
+    if removed.found and end and code <= EXIT_SIGNALLED:
+        outcome, reason, code = "failed", removed.found[0], EXIT_FAILED
     if destroyed and end and code <= EXIT_SIGNALLED:
         outcome, reason, code = "failed", "; ".join(destroyed), EXIT_FAILED
     if end and end.get("signals") and code <= EXIT_SIGNALLED:

@@ -8,6 +8,7 @@ import pytest
 from testbed.analysis.rail_monitor import monitor
 from testbed.cli import run as command_line
 from testbed.events import Event
+from testbed.events.origin import Origin
 from testbed.record.log import read_events
 
 LOG = Path(__file__).parent / "data" / "groups.jsonl"
@@ -17,10 +18,13 @@ PORTS = {"p0": "02:00", "p1": "02:01"}
 """Of each host, one for each of its two ranks: rails; the log is of a lab with one for both."""
 
 
-def change(seq, at, circuits):
+RAILS = Origin(controller="rails")
+
+
+def change(seq, at, circuits, origin=RAILS):
     data = {"circuits": circuits, "removed": [], "added": [], "disturbed": []}
     data |= {"commanded": at, "read_back": at, "steady": None, "lit": None}
-    return Event(seq, at + 0.01, "fabric.change", "job", data=data)
+    return Event(seq, at + 0.01, "fabric.change", "job", data=data, origin=origin)
 
 
 def recorded():
@@ -150,3 +154,22 @@ def test_the_command_names_what_went_under_traffic(tmp_path, capsys):
     page = capsys.readouterr().out
     assert f"unsafe: circuit {LIT[0]} went at" in page
     assert "1 of 1 circuits that were removed had traffic" in page
+    assert "80 parts of collectives and 0 of stages" in page
+
+
+def test_circuits_of_which_nothing_is_known_are_said_to_be_not_judged():
+    _, at = instant_inside(recorded(), "dp")
+    unmeasured = [event for event in with_removal(at) if event.kind != "clock.offset"]
+    (why,) = monitor(unmeasured).not_judged
+    assert why == f"{LIT[0]} at {at:.6f} s: the clock of h0 was not measured"
+    silent = [event for event in with_removal(at) if event.data.get("rank") not in (4, 5)]
+    (why,) = monitor(silent).not_judged
+    assert why == f"{LIT[0]} at {at:.6f} s: no rank at h2.p0 told of a stage or a collective"
+    assert monitor(with_removal(at)).not_judged == ()
+
+
+def test_what_another_than_the_controller_of_rails_removed_is_not_looked_at():
+    _, at = instant_inside(recorded(), "dp")
+    for name, looked_at in (("", 0), ("replace", 0), ("rails", 1), ("rails of main", 1)):
+        seen = monitor([*with_removal(at)[:-1], change(-1, at, LIT[1:], Origin(controller=name))])
+        assert (seen.removed, len(seen.found)) == (looked_at, looked_at)

@@ -10,6 +10,7 @@ from testbed.analysis.metric_definitions import METRICS, meaning
 from testbed.analysis.metrics import metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event
+from testbed.events.origin import Origin
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
 from tests.unit.analysis.logs_by_hand import Log, recovery
@@ -255,6 +256,60 @@ def test_a_destroyed_receiver_fails_the_run(experiment):
         assert found.health == found.destroyed == found.reason.split("; ")
         assert found.to_json()["destroyed"] == found.destroyed
         assert found.exit_code == (6 if end.data["cleanup"] == "failed" else 1)
+
+
+def removals(until=1.05, ranks=(0, 1)):
+    """Return events of a stage on rails in trial 0, and of a circuit that goes at 1.02 s."""
+    rails, log = Origin(controller="rails"), Log()
+    stage = {"generation": 1, "stage": ["dp0", 0, [0, 1], 0]}
+    times = {"read_back": 1.02, "commanded": 1.02}
+    log.write(0.8, "fabric.change", "rails", origin=rails, circuits=[REMOVED], **times)
+    for rank in ranks:
+        log.on(f"h{rank}", 0.9, "stage.reached", f"rank {rank}", rank=rank, **stage)
+    lit = {"changed": True, "seconds": 0.1, "stage": stage["stage"]}
+    log.write(1.0, "stage.lit", "dp0", origin=rails, **lit)
+    for rank in ranks:
+        log.on(f"h{rank}", until, "stage.left", f"rank {rank}", rank=rank, **stage)
+    log.write(1.2, "fabric.change", "rails", origin=rails, circuits=[], **times)
+    return log.events
+
+
+REMOVED = "h0.p0–h1.p0"
+
+
+def test_a_circuit_that_was_removed_under_traffic_fails_the_run(experiment):
+    words = f"trial 0: circuit {REMOVED} went at 1.020000 s (event 6) while ranks 0 and 1 were in "
+    for end in (run_end(), run_end(4, error="no light"), run_end(0, cleanup="failed")):
+        found = summarise("run", experiment(MET), [*GOOD, *removals(), end])
+        assert found.outcome == "failed"
+        assert found.reason.startswith(words)
+        assert found.exit_code == (6 if end.data["cleanup"] == "failed" else 1)
+        said = {"looked_at": 1, "under_traffic": 1, "not_judged": 0}
+        assert found.to_json()["removed_circuits"] == said | {"found": [found.reason], "gaps": []}
+
+
+def test_a_circuit_that_was_removed_between_stages_leaves_the_verdict_as_it_is(experiment):
+    events = [*GOOD, *removals(until=1.01), run_end()]
+    found = summarise("run", experiment(MET), events)
+    assert (found.outcome, found.exit_code) == ("passed", 0)
+    assert found.to_json()["removed_circuits"]["looked_at"] == 1
+    assert str(found.removed_circuits).endswith("were looked at, none of them had traffic")
+
+
+def test_a_removed_circuit_that_cannot_be_judged_makes_a_good_run_inconclusive(experiment):
+    why = f"the first {REMOVED} at 1.020000 s: no rank at h1.p0 told of a stage or a collective"
+    lonely = removals(ranks=[0])
+    found = summarise("run", experiment(), [*GOOD, *lonely, run_end()])
+    words = f"trial 0: 1 of 1 circuits that were removed cannot be judged, {why}"
+    assert (found.outcome, found.reason, found.exit_code) == ("inconclusive", words, 3)
+    said = {"looked_at": 0, "under_traffic": 0, "not_judged": 1, "found": [], "gaps": [words]}
+    assert found.to_json()["removed_circuits"] == said
+    assert verdict(experiment, [MISSED], [*GOOD, *lonely]) == ("failed", 1)
+
+
+def test_a_run_without_changes_of_rails_says_nothing_of_removed_circuits(experiment):
+    found = summarise("run", experiment(MET), [*GOOD, run_end()])
+    assert found.to_json()["removed_circuits"] is None
 
 
 def test_checks_are_evaluated_when_two_of_three_trials_are_valid(experiment):
