@@ -39,7 +39,9 @@ class CommandEntry:
 
 COMMANDS = {
     "run": CommandEntry("Run an experiment and record it.", ("running",)),
-    "plan": CommandEntry("Print exactly what `run` would do; open and touch nothing.", ("files",)),
+    "plan": CommandEntry(
+        "Print exactly what `run` would do; open and touch nothing.", ("planning",)
+    ),
     "report": CommandEntry("Compute a run's numbers again and print them.", ("list_report",)),
     "compare": CommandEntry("Hold runs against each other, or two cards.", ("comparing",)),
     "profile": CommandEntry(

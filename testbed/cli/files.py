@@ -1,4 +1,4 @@
-"""The commands that read files only: `validate`, `plan`, `schema`."""
+"""The commands that read files only, `validate` and `schema`, and how files are read for all."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from testbed.cli.app import (
-    ExperimentFile,
-    JsonOption,
-    LabOption,
-    SetOption,
-    TwinOption,
     app,
     argument,
-    page_width,
     print_json,
-    terminal,
 )
-from testbed.cli.completion import labs_and_experiments, run_names
+from testbed.cli.completion import labs_and_experiments
 from testbed.cli.file_lookup import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.schema import (
@@ -48,17 +41,6 @@ RepeatOption = Annotated[
     int | None,
     typer.Option(
         "--repeat", min=1, max=MAX_TRIALS, help="Trials of each variant, instead of the file's."
-    ),
-]
-
-
-ProfileOption = Annotated[
-    str,
-    typer.Option(
-        "--profile",
-        metavar="RUN|FILE",
-        help="A run of the job in groups, or a profile of one that was kept.",
-        autocompletion=run_names,
     ),
 ]
 
@@ -113,45 +95,6 @@ def schema(
     from testbed.schema.json_schema import json_schema
 
     print_json(json_schema(of))
-
-
-@app.command(
-    epilog="Examples: testbed plan experiments/lumion.yaml --lab rack --seed 7; "
-    "testbed plan experiments/opus.yaml --profile latest"
-)
-def plan(
-    experiment: ExperimentFile,
-    lab: LabOption = "",
-    twin: TwinOption = "",
-    set_: SetOption = [],  # noqa: B006 - typer wants it so
-    repeat: RepeatOption = None,
-    seed: SeedOption = None,
-    profile: ProfileOption = "",
-    json: JsonOption = False,
-) -> None:
-    """Print exactly what `run` would do, without opening any device.
-
-    With a profile of a job in groups, print what each arm's rails would cost, by a replay.
-    """
-    inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
-    planned = inputs.plan
-    if json:
-        if profile:
-            raise UsageError("--json prints the plan alone", hint="leave out --profile or --json")
-        print_json(planned.to_json())
-        return
-    from testbed.report.plan_page import print_plan
-
-    print_plan(planned, sys.stdout, page_width())
-    if not planned.on_paper:
-        from testbed.cli.planning import planned_profiles, planned_settings
-        from testbed.cli.profiling import print_rail_costs
-        from testbed.report.plan_page import print_planned
-
-        settings = planned_settings(inputs.experiment, inputs.lab)
-        profiles = planned_profiles(inputs.experiment, inputs.lab)
-        print_planned(settings, profiles, sys.stdout, page_width())
-        print_rail_costs(inputs, profile, terminal())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,121 @@
-"""Return the twin settings and switch profiles that determine a planned run's numbers."""
+"""The command `plan`, with what determines the numbers of the run that it plans."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from testbed.analysis.settings import Profile, Settings
+from testbed.cli.app import (
+    RESULTS,
+    ExperimentFile,
+    JsonOption,
+    LabOption,
+    SetOption,
+    TwinOption,
+    app,
+    page_width,
+    print_json,
+    terminal,
+)
+from testbed.cli.completion import run_names
+from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
+from testbed.cli.profiling import control_in_words, print_break_even, read_profile
+from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import PROFILES, settings
 from testbed.schema import Experiment, Lab
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_KEEP = (
+    "keep one of a run with `testbed profile RUN --json > FILE`, and name it with --profile FILE"
+)
+
+ProfileOption = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="RUN|FILE",
+        help="A run of the job in groups, or a profile of one that was kept.",
+        autocompletion=run_names,
+    ),
+]
+
+
+@app.command(
+    epilog="Examples: testbed plan experiments/lumion.yaml --lab rack --seed 7; "
+    "testbed plan experiments/opus.yaml --profile latest"
+)
+def plan(
+    experiment: ExperimentFile,
+    lab: LabOption = "",
+    twin: TwinOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+    repeat: RepeatOption = None,
+    seed: SeedOption = None,
+    profile: ProfileOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Print exactly what `run` would do, without opening any device.
+
+    With a profile of a job in groups, print what each arm's rails would cost, by a replay.
+    """
+    inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
+    planned = inputs.plan
+    if profile and planned.on_paper:
+        raise UsageError(f"{experiment} is computed from a model, which a profile does not change")
+    if json:
+        if profile:
+            raise UsageError("--json prints the plan alone", hint="leave out --profile or --json")
+        print_json(planned.to_json())
+        return
+    from testbed.report.plan_page import print_plan
+
+    print_plan(planned, sys.stdout, page_width())
+    if not planned.on_paper:
+        from testbed.report.plan_page import print_planned
+
+        settings = planned_settings(inputs.experiment, inputs.lab)
+        profiles = planned_profiles(inputs.experiment, inputs.lab)
+        print_planned(settings, profiles, sys.stdout, page_width())
+        _print_rail_costs(inputs, profile, terminal())
+
+
+def _print_rail_costs(inputs: Inputs, name: str, page: Console) -> None:
+    """Print what the rails of a planned experiment would cost, by a profile or a run of that name.
+
+    Without a name, print how to keep a profile, if the experiment has rails.
+    """
+    from testbed.analysis.rail_prediction import planned_stalls, rail_jobs
+    from testbed.rails.rail_replay import Rails
+    from testbed.rails.workload import workload_of
+    from testbed.report.rail_pages import print_planned_stalls
+
+    arms = inputs.experiment.arms()
+    if not name:
+        if any(map(rail_jobs, arms)):
+            page.print(f"\nWhat its rails would cost is not known without a profile: {_KEEP}")
+        return
+    profile = read_profile(name, RESULTS)
+    try:
+        rows = planned_stalls(arms, planned_settings(inputs.experiment, inputs.lab), profile)
+    except ValueError as error:
+        raise UsageError(f"the profile {name} cannot be replayed on rails: {error}") from error
+    if not rows:
+        raise UsageError(
+            f"{inputs.experiment.experiment} has no job of {profile.ranks} ranks on rails, as the "
+            f"profile {name} does",
+            hint=_KEEP,
+        )
+    print_planned_stalls(rows, profile, page)
+    page.print(control_in_words(profile))
+    print_break_even(workload_of(profile), Rails().ports, page)
 
 
 def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:

@@ -28,7 +28,6 @@ from testbed.units import TIME
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from testbed.cli.files import Inputs
     from testbed.rails.profile import Profile
     from testbed.rails.requests import Mode
     from testbed.rails.workload import Workload
@@ -37,9 +36,6 @@ _LARGEST = 64 << 20
 _DELAYS = ("10 ms", "50 ms", "100 ms", "250 ms", "500 ms", "1 s")
 _WORTH = 0.05
 """Share of an iteration whose delay is looked for: about what Opus (arXiv 2602.12521) claims."""
-_KEEP = (
-    "keep one of a run with `testbed profile RUN --json > FILE`, and name it with --profile FILE"
-)
 
 
 @app.command(
@@ -121,52 +117,22 @@ def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> 
     page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
     took = TIME.format(round(still.iteration, 9))
     page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
-    page.print(_control(profile))
+    page.print(control_in_words(profile))
     print_stages(profile, windows_of(still.changes), page)
     print_stalls(stalls(workload, delays, modes, rails), page)
-    _print_break_even(workload, ports, page)
+    print_break_even(workload, ports, page)
 
 
-def print_rail_costs(inputs: Inputs, name: str, page: Console) -> None:
-    """Print what the rails of a planned experiment would cost, by a profile or a run of that name.
-
-    Without a name, print how to keep a profile, if the experiment has rails.
-    """
-    from testbed.analysis.rail_prediction import planned_stalls, rail_jobs
-    from testbed.cli.planning import planned_settings
-    from testbed.rails.rail_replay import Rails
-    from testbed.rails.workload import workload_of
-    from testbed.report.rail_pages import print_planned_stalls
-
-    arms = inputs.experiment.arms()
-    if not name:
-        if any(map(rail_jobs, arms)):
-            page.print(f"\nWhat its rails would cost is not known without a profile: {_KEEP}")
-        return
-    profile = read_profile(name, RESULTS)
-    try:
-        rows = planned_stalls(arms, planned_settings(inputs.experiment, inputs.lab), profile)
-    except ValueError as error:
-        raise UsageError(f"the profile {name} cannot be replayed on rails: {error}") from error
-    if not rows:
-        raise UsageError(
-            f"{inputs.experiment.experiment} has no job of {profile.ranks} ranks on rails, as the "
-            f"profile {name} does",
-            hint=_KEEP,
-        )
-    print_planned_stalls(rows, profile, page)
-    page.print(_control(profile))
-    _print_break_even(workload_of(profile), Rails().ports, page)
-
-
-def _control(profile: Profile) -> str:
+def control_in_words(profile: Profile) -> str:
+    """Return what the control of a profile takes of a change."""
     if not profile.control.change:
         return "no rank waited for a change of circuits in it, so the control counts as nothing"
     took = TIME.format(round(profile.control.change, 6))
     return f"the control takes {took} of a change, which is counted at every delay"
 
 
-def _print_break_even(workload: Workload, ports: int, page: Console) -> None:
+def print_break_even(workload: Workload, ports: int, page: Console) -> None:
+    """Print up to which delay an iteration is hardly longer, in each mode."""
     from testbed.rails.rail_replay import Rails
     from testbed.rails.stalls import break_even
 

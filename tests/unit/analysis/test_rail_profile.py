@@ -218,6 +218,7 @@ def test_a_plan_of_a_job_that_brings_its_rails_along_has_their_cost(kept, capsys
         (["experiments/lumion.yaml"], "has no job of 8 ranks on rails, as the profile"),
         (["experiments/opus-one-change.yaml"], "has no job of 8 ranks on rails, as the profile"),
         (["experiments/opus.yaml", "--json"], "--json prints the plan alone"),
+        (["opus-signature"], "opus-signature is computed from a model"),
     ],
 )
 def test_a_profile_that_is_of_no_job_of_a_plan_is_refused(kept, words, text, capsys):
