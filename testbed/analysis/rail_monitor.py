@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.rail_spans import job_rail_and_group
 from testbed.analysis.rail_traffic import RailTraffic, Ranks, Span
 from testbed.events import Event
 
@@ -95,8 +96,9 @@ class RailMonitor:
     Traffic counts from the latest instant at which it can have begun to the earliest at which it
     can have ended, so what clocks leave open is no finding. Only collectives in groups and stages
     say who communicates with whom. A rank's traffic is on circuits that lead from its own ports:
-    others of its group may be done, and their circuits gone, while it is not. Ranks on one host
-    share its fabric ports evenly, or all of them where that cannot be.
+    others of its group may be done, and their circuits gone, while it is not. Whose ports they are
+    is known from the rails that their circuits were made for. Where that is not told, the ranks of
+    a host share its ports evenly, or all of them where that cannot be.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -104,6 +106,8 @@ class RailMonitor:
         self._clocks = clocks
         self._traffic = RailTraffic()
         self._ports: dict[str, list[str]] = {}
+        self._rails: dict[str, tuple[str, int]] = {}
+        """By port the job and the rail that its last circuit was made for."""
         self._lit = frozenset[str]()
         self._gone: list[tuple[Event, str]] = []
         self.is_needed = False
@@ -114,19 +118,28 @@ class RailMonitor:
         if event.kind in RailTraffic.KINDS:
             self._traffic.add(event)
         elif event.kind == "host.ready":
-            self._ports[event.subject] = sorted(event.data.get("hardware", ()))
+            self._ports[event.subject] = list(event.data.get("hardware", ()))
         elif event.kind == "fabric.change":
             now = frozenset(map(str, event.data.get("circuits", ())))
             if event.origin.controller.partition(" of ")[0] == CONTROLLER:
                 self._gone += [(event, circuit) for circuit in sorted(self._lit - now)]
                 self.is_needed = True
+                self._take_ports(event.origin.owner, now - self._lit)
             self._lit = now
+
+    def _take_ports(self, owner: str, made: Iterable[str]) -> None:
+        job, rail, _ = job_rail_and_group(owner)
+        number = rail.removeprefix("rail")
+        if number.isdecimal():
+            ports = (port for circuit in made for port in circuit.split("–"))
+            self._rails |= dict.fromkeys(ports, (job, int(number)))
 
     def judge(self) -> Monitored:
         """Return what was removed since the last time, and what of that was under traffic."""
         gone, self._gone, self.is_needed = self._gone, [], False
         spans = self._traffic.take(self._clocks)
-        running_at, users = _running(spans), _users(self._traffic.hosts, self._ports)
+        running_at = _running(spans)
+        users = _users(self._traffic.hosts, self._ports, self._rails)
         known = _Known(spans, users)
         found: dict[tuple[int, str], Removal] = {}
         unknown = []
@@ -145,11 +158,18 @@ _Users = Callable[[Ranks, str], frozenset[int]]
 """Returns which ranks use a fabric port, given as `host.port`."""
 
 
-def _users(hosts: Mapping[Ranks, Mapping[int, str]], ports: Mapping[str, Sequence[str]]) -> _Users:
+def _users(
+    hosts: Mapping[Ranks, Mapping[int, str]],
+    ports: Mapping[str, Sequence[str]],
+    rails: Mapping[str, tuple[str, int]],
+) -> _Users:
     @cache
     def users(of: Ranks, port: str) -> frozenset[int]:
         host, _, own = port.partition(".")
         ranks = sorted(rank for rank, its in hosts[of].items() if its == host)
+        if port in rails:
+            job, number = rails[port]
+            return frozenset(ranks[number : number + 1] if of[0] in ("", job) else ())
         each, left = divmod(len(ports.get(host, ())), len(ranks) or 1)
         if not ranks or not each or left or own not in ports[host]:
             return frozenset(ranks)

@@ -31,17 +31,12 @@ class CircuitSpan:
     @property
     def rail(self) -> str:
         """Return on which rail it is; empty for a circuit on none."""
-        return self._parts[1]
+        return job_rail_and_group(self.owner)[1]
 
     @property
     def group(self) -> str:
         """Return whose stages on a rail it was made for."""
-        return self._parts[2]
-
-    @property
-    def _parts(self) -> list[str]:
-        parts = self.owner.rsplit(".", 2)
-        return parts if len(parts) == 3 else ["", "", ""]
+        return job_rail_and_group(self.owner)[2]
 
 
 class CircuitSpans:
@@ -78,3 +73,9 @@ def rail_spans(events: Iterable[Event], trial: int | None) -> list[CircuitSpan]:
     over = [span for event in events for span in spans.add(event)]
     found = [span for span in (*over, *spans.rest()) if span.rail and span.trial == trial]
     return sorted(found, key=lambda span: (span.commanded, span.circuit))
+
+
+def job_rail_and_group(owner: str) -> tuple[str, str, str]:
+    """Return whose circuits an owner's are, from its name; empty ones for another owner."""
+    parts = owner.rsplit(".", 2)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")

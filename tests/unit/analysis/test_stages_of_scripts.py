@@ -148,6 +148,22 @@ def test_a_circuit_between_ranks_that_left_may_go_while_a_third_one_is_in_the_st
         assert len(monitor([*log.events, *changes]).found) == count
 
 
+@pytest.mark.parametrize(("rail", "ranks"), [("rail0", (0, 2)), ("rail1", None)])
+def test_ports_are_of_the_ranks_on_the_rail_that_their_circuits_are_made_for(rail, ranks):
+    log, pair = Script(), ["dp0", 0, [0, 2], -1]
+    for rank, host in enumerate(("h0", "h0", "h1", "h1")):
+        told = {"rank": rank, "generation": 1}
+        log.on(host, 0.11, "group.joined", f"rank {rank}", origin=MAIN, **told, group="dp0")
+    circuit, owner = "h0.p1–h1.p1", Origin("main", f"main.{rail}.dp0", "rails")
+    log.events.append(change(-3, 0.12, [circuit], owner))
+    for what, at in (("reached", 0.15), ("left", 0.4)):
+        for rank, host in ((0, "h0"), (2, "h1")):
+            told = {"rank": rank, "generation": 1, "stage": pair}
+            log.on(host, at, f"stage.{what}", f"rank {rank}", origin=MAIN, **told)
+        log.light(0.2, pair)
+    assert [each.ranks for each in log.removed(0.3).found] == ([ranks] if ranks else [])
+
+
 def test_a_stage_without_measured_clocks_is_not_judged():
     log = one_stage()
     log.events = [event for event in log.events if event.kind != "clock.offset"]
