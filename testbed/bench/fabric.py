@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 from testbed.bench.circuit_undo import CircuitUndo
@@ -79,6 +80,7 @@ class Fabric:
         self._added = added
         self._between = between
         self._leased = leased
+        self._logging = Lock()
         self._wiring = wiring
         self._log = log
         self._crossbars = Crossbars(wiring)
@@ -175,8 +177,9 @@ class Fabric:
             for crossbar in self._crossbars.all:
                 self._leased.check(crossbar.name, crossbar.ports)
             done = self._carried_out(change, deadline.within(CHANGE_LIMIT), by)
-            self.owned.commit(change)
-            log_change(self._log, by, self.circuits, done)
+            with self._logging:  # else another change made meanwhile were in this event, too
+                self.owned.commit(change)
+                log_change(self._log, by, self.circuits, done)
             return done
 
     def _carried_out(self, change: OwnersChange, deadline: Deadline, by: str) -> FabricChange:

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import combinations
 from time import sleep
 
@@ -89,6 +89,22 @@ def rack(tmp_path):
     rack = Owners(tmp_path)
     yield rack
     rack.close()
+
+
+def test_an_event_of_a_change_has_no_circuit_of_one_that_is_logged_later(rack, monkeypatch):
+    held, at = rack.held("one", ONE), rack.log.at
+
+    def let_the_other_end(instant):
+        if threading.current_thread() is threading.main_thread():
+            rack.go.set()
+            wait([held], timeout=2 * SETTLE)
+        return at(instant)
+
+    monkeypatch.setattr(rack.log, "at", let_the_other_end)
+    rack.has("other", OTHER)
+    held.result()
+    circuits = [event.data["circuits"] for event in rack.events()]
+    assert circuits == [[str(OTHER)], [str(ONE), str(OTHER)]]
 
 
 @pytest.fixture
