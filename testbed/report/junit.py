@@ -80,7 +80,7 @@ def _cases(summary: Summary) -> Iterator[Case]:
 
 
 def _run(summary: Summary) -> tuple[Fate, str]:
-    if summary.destroyed:
+    if summary.destroyed or summary.removed_circuits.found:
         return "failure", summary.reason
     is_broken = summary.outcome in ("error", "aborted")
     if is_broken or not any(trial.valid and trial.values for trial in summary.trials):

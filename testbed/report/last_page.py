@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from testbed import commands
+from testbed.analysis.rail_monitor import RemovedCircuits
 from testbed.analysis.recover_attempts import RecoverAttempt
 from testbed.analysis.summary import Retry, Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
@@ -68,6 +69,7 @@ def print_page(
     print_foundations(summary, console)
     if summary.trials:
         print_trials(summary, console)
+    _print_removed_circuits(summary.removed_circuits, console)
     _print_list(Text("\nNot as it should be", "bold yellow"), summary.health, console)
     _print_list(Text("\nTried once more", "bold"), map(_in_words, summary.retries), console)
     for recovered in summary.recovered:
@@ -113,6 +115,16 @@ def _print_list(title: Text, lines: Iterable[str], console: Console, style: str 
         if number == 0:
             console.print(title)
         console.print(Text(f"  {line}", style))
+
+
+def _print_removed_circuits(removed: RemovedCircuits, console: Console) -> None:
+    """Print what was looked at and found; nothing where no controller changed rails."""
+    if removed.of_trials:
+        console.print(Text("\nRemoved circuits", "bold"))
+        console.print(Text(f"  {removed}"))
+    for style, lines in (("bold red", removed.found), ("yellow", removed.gaps)):
+        for line in lines:
+            console.print(Text(f"  {line}", style))
 
 
 def _in_words(retry: Retry) -> str:

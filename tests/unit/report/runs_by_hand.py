@@ -9,6 +9,7 @@ from testbed.analysis.checks import CheckResult
 from testbed.analysis.clocks import Instant
 from testbed.analysis.marks import Marks
 from testbed.analysis.metrics import metrics
+from testbed.analysis.rail_monitor import Monitored, Removal, RemovedCircuits
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
@@ -124,3 +125,11 @@ def plan(*, trials: int = 2, keep: bool = False) -> Plan:
             Restore(keep),
         ),
     )
+
+
+def removed(*, under_traffic: bool = False, judged: bool = True) -> RemovedCircuits:
+    """Return what was seen of two circuits that went in trial 0."""
+    circuit = "h0.p0–h1.p0"
+    found = (Removal(circuit, 1.5, 12, 14, (0, 1), "stage 3 of dp0"),) if under_traffic else ()
+    why = () if judged else (f"{circuit} at 1.500000 s: the clock of h0 was not measured",)
+    return RemovedCircuits({0: Monitored(found, 2, why, 0, 4)})

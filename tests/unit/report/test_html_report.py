@@ -14,7 +14,7 @@ from testbed.analysis.clocks import Instant
 from testbed.analysis.marks import Marks
 from testbed.analysis.settings import Profile
 from testbed.report.html import write_html
-from tests.unit.report.runs_by_hand import ZERO, lost, recovery, summary, trial, unrepaired
+from tests.unit.report.runs_by_hand import ZERO, lost, recovery, removed, summary, trial, unrepaired
 
 VOID = {"meta", "br", "link", "img", "hr"}
 
@@ -222,3 +222,13 @@ def test_a_run_without_a_single_recovery_still_has_a_report(report, trials):
 
 def test_the_same_run_gives_the_same_html_report(real, report, recoveries, summarised):
     assert report(summarised(recoveries), recoveries) == real
+
+
+def test_the_page_says_which_removed_circuits_had_traffic_or_are_not_judged(report):
+    bad = removed(under_traffic=True, judged=False)
+    page = report(summary(trial(0), removed_circuits=bad))
+    for line in (str(bad), *bad.found, *bad.gaps):
+        assert line in page
+    assert parsed(page).wrong == []
+    assert "none of them had traffic" in report(summary(trial(0), removed_circuits=removed()))
+    assert "Removed circuits" not in report(summary(trial(0)))

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.junit import write_junit
-from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
+from tests.unit.report.runs_by_hand import lost, recovery, removed, summary, trial, unrepaired
 
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "1 of 1 trials", 0.05)
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
@@ -109,6 +109,14 @@ def test_a_lab_error_after_valid_trials_is_an_error(suite):
 def test_a_destroyed_receiver_fails_a_run_whose_trials_passed(suite, trials):
     words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and withstands -3 dBm"
     found = suite(summary(*trials, outcome="failed", reason=words, destroyed=[words]))
+    assert fates(found)["run"] == "failure"
+    assert next(found.iter("failure")).get("message") == words
+
+
+def test_a_circuit_that_was_removed_under_traffic_fails_a_run_whose_trials_passed(suite):
+    bad = removed(under_traffic=True)
+    words = bad.found[0]
+    found = suite(summary(recovery(0), outcome="failed", reason=words, removed_circuits=bad))
     assert fates(found)["run"] == "failure"
     assert next(found.iter("failure")).get("message") == words
 

@@ -18,7 +18,7 @@ from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
 from testbed.report.last_page import print_page
-from tests.unit.report.runs_by_hand import ZERO, lost, recovery, summary, trial, unrepaired
+from tests.unit.report.runs_by_hand import ZERO, lost, recovery, removed, summary, trial, unrepaired
 
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)
@@ -68,6 +68,25 @@ def test_a_passed_run_with_a_retry_is_marked(page):
     assert section(found, "Tried once more")[1:] == ["  trial 1: a change of ocs: it answered half"]
     rows = section(found, "Trials")
     assert "1 retry" in rows[-1] and "retry" not in rows[-2]
+
+
+def test_the_page_says_how_many_removed_circuits_had_traffic_and_which_are_not_judged(page):
+    def printed(**how):
+        return section(page(summary(trial(0), removed_circuits=removed(**how)), 150), "Removed")[1:]
+
+    looked_at = "circuits that rails removed were looked at"
+    assert printed() == [f"  2 of 2 {looked_at}, none of them had traffic"]
+    assert printed(under_traffic=True) == [
+        f"  2 of 2 {looked_at}, 1 of them had traffic",
+        "  trial 0: circuit h0.p0–h1.p0 went at 1.500000 s (event 12) while ranks 0 and 1 were in "
+        "stage 3 of dp0 (event 14)",
+    ]
+    assert printed(judged=False) == [
+        f"  1 of 2 {looked_at}, none of them had traffic",
+        "  trial 0: 1 of 2 circuits that were removed cannot be judged, the first h0.p0–h1.p0 at "
+        "1.500000 s: the clock of h0 was not measured",
+    ]
+    assert "Removed" not in page(summary(trial(0)))
 
 
 @pytest.mark.parametrize(
