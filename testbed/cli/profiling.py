@@ -147,7 +147,7 @@ def print_break_even(workload: Workload, ports: int, page: Console) -> None:
 
 
 def _print_removals(name: str, results: Path, page: Console) -> None:
-    """Print the circuits that were removed while a group of a run had traffic on them."""
+    """Print the circuits that rails removed while a group of a run had traffic on them."""
     from testbed.analysis.rail_monitor import monitor
 
     if is_file(name):
@@ -160,7 +160,12 @@ def _print_removals(name: str, results: Path, page: Console) -> None:
     if seen.removed:
         page.print(
             f"{len(seen.found)} of {seen.removed} circuits that were removed had traffic, by "
-            f"{seen.collectives} parts of collectives"
+            f"{seen.collectives} parts of collectives and {seen.stages} of stages"
+        )
+    if seen.not_judged:
+        page.print(
+            f"{len(seen.not_judged)} of them cannot be judged, the first {seen.not_judged[0]}",
+            style="yellow",
         )
 
 
