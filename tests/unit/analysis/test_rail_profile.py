@@ -248,3 +248,13 @@ def test_what_is_no_profile_is_refused_in_one_sentence(run, words, text, capsys,
 def test_an_event_of_another_kind_changes_nothing(found):
     events = [*read_events(LOG), Event(10**6, 99.0, "note", "x", data={"text": "y"})]
     assert rail_profile(events, "a run") == found
+
+
+def test_ranks_whose_groups_changed_in_a_trial_have_no_profile():
+    events = list(read_events(TRAINING))
+    assert profile_of(0, events, Clocks(events)) is not None
+    last = max(event.data["step"] for event in events if event.kind == "operations")
+    for event in events:
+        if event.kind == "operations" and event.data["step"] == last:
+            event.data["groups"] |= {"dp0": [0]}
+    assert profile_of(0, events, Clocks(events)) is None
