@@ -52,8 +52,9 @@ Panel = tuple[str, Lanes | None]
 def lane_drawings(summary: Summary, events: Iterable[Event]) -> Iterator[Drawing]:
     """Yield a drawing of the last iteration in the first valid trial of some arms.
 
-    On rails these are, of each way to request circuits, the arm with the longest delay; where
-    circuits are not re-pointed, the first arms. `events` are needed of the kinds of `rail_spans`.
+    On rails these are, of each way to request circuits, the arm with the longest delay, of several
+    the first with a prediction; elsewhere the first arms. Of `events` those are needed that
+    `rail_spans` reads.
     """
     shown = _shown(summary)
     found = [event for event in events if event.kind in KINDS] if shown else []
@@ -125,19 +126,22 @@ def _draw(ax: Axes, lanes: Lanes, colours: Mapping[str, str]) -> None:
 
 def _shown(summary: Summary) -> list[TrialResult]:
     """Return the first valid trial of each arm that is drawn."""
-    timed = [trial for trial in summary.trials if trial.counts and trial.rail_profile]
-    first = list({trial.arm: trial for trial in reversed(timed)}.values())[::-1]
+    timed = sorted((t for t in summary.trials if t.counts and t.rail_profile), key=_number)
     longest: dict[str, TrialResult] = {}
-    for trial in first:
+    for trial in {trial.arm: trial for trial in reversed(timed)}.values():
         way = trial.rails.mode if trial.rails else trial.arm
-        before = longest.get(way)
-        if before is None or _delay(trial) > _delay(before):
-            longest[way] = trial
-    return sorted(list(longest.values())[:_MOST], key=lambda trial: trial.number)
+        longest[way] = max(trial, longest.get(way, trial), key=_choice)
+    return sorted(longest.values(), key=_number)[:_MOST]
 
 
-def _delay(trial: TrialResult) -> float:
-    return trial.rails.delay if trial.rails else 0.0
+def _number(trial: TrialResult) -> int:
+    return trial.number
+
+
+def _choice(trial: TrialResult) -> tuple[float, bool, int]:
+    """Return what speaks for a trial, the more the larger: delay, a prediction, an early place."""
+    delay = trial.rails.delay if trial.rails else 0.0
+    return delay, trial.replayed_from is not None, -trial.number
 
 
 def _predicted(trial: TrialResult) -> Panel:

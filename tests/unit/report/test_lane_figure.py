@@ -112,6 +112,14 @@ def test_of_each_way_to_request_circuits_the_arm_with_the_longest_delay_is_drawn
     assert titles(drawings[1])[1] == "measured: demand-3, trial 3 (measured-twin)"
 
 
+def test_of_arms_with_one_delay_the_first_with_a_prediction_is_drawn():
+    found = summary(
+        on_rails(0, "source", replayed_from=None),
+        *(on_rails(n, arm) for n, arm in enumerate(("one", "other", "other", "one"), 1)),
+    )
+    assert [drawing.name for drawing in lane_drawings(found, [])] == ["lanes-one"]
+
+
 def test_no_more_than_four_arms_off_rails_are_drawn():
     found = summary(*(on_rails(n, f"arm-{n}", rails=None) for n in range(6)))
     names = [drawing.name for drawing in lane_drawings(found, [])]
