@@ -61,10 +61,12 @@ def test_nothing_is_lost_when_circuits_go_and_come(finished) -> None:
 
 
 def test_no_circuit_went_while_its_stage_had_traffic(finished) -> None:
-    _, run, _ = finished
+    summary, run, _ = finished
     seen = monitor(read_events(run / "events.jsonl"))
     assert seen.found == ()
     assert seen.removed > 20
+    counts = {"looked_at": seen.removed, "under_traffic": 0, "not_judged": 0}
+    assert summary["removed_circuits"] == counts | {"found": [], "gaps": []}
 
 
 def test_a_stage_has_its_circuits_after_the_last_request_and_before_traffic(finished) -> None:

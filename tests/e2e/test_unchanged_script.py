@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -35,6 +36,11 @@ def test_its_losses_are_the_same_while_its_rails_are_re_pointed(testbed, monkeyp
     lit = [said["stage"][0][:2] for said in events["stage.lit"] if said["changed"]]
     assert lit.count("dp") >= STEPS and lit.count("pp") >= STEPS
     assert len(events["fabric.change"]) >= len(lit)
+    removed = json.loads((testbed.results / "latest" / "summary.json").read_text())[
+        "removed_circuits"
+    ]
+    assert removed["looked_at"] > STEPS
+    assert (removed["under_traffic"], removed["not_judged"]) == (0, 0)
     packet = str(ROOT / "configs" / "packet-rails.yaml")
     done = testbed.run(
         "unchanged-script", "--lab", packet, "--twin", "--seed", "7", "-S", WITH_GLOO
