@@ -168,12 +168,11 @@ def _of_trials(
     end = next((event.data for event in events if event.kind == "run.end"), None)
     found = metrics(trials)
     share = experiment.valid_share
-    own = {name: _own_metrics(arm, job) for name, (arm, job) in experiment.measured().items()}
-    checks = [
-        evaluate(check, trials, found, share, own[check.arm]) for check in experiment.all_checks()
-    ]
-    recovered = recoveries(events)
-    destroyed = destroyed_receivers(events)
+    settings, measured = settings_of(events), experiment.measured()
+    own = {name: _own_metrics(arm, job) for name, (arm, job) in measured.items()}
+    all_checks = experiment.all_checks()
+    checks = [evaluate(one, trials, found, share, own[one.arm]) for one in all_checks]
+    recovered, destroyed = recoveries(events), destroyed_receivers(events)
     outcome, reason, code = verdict_of(
         arms(trials, share), trials, checks, end, recovered, destroyed, removed
     )
@@ -195,11 +194,11 @@ def _of_trials(
         recovered=recovered,
         destroyed=destroyed,
         health=_health(trials, events),
-        settings=settings_of(events),
+        settings=settings,
         profiles=profiles_of(events),
-        flags=flags(found, settings_of(events)),
+        flags=flags(found, settings),
         valid_share=share,
-        sweeps=delay_sweeps(experiment.measured(), trials, settings_of(events)),
+        sweeps=delay_sweeps(measured, trials, settings),
         removed_circuits=removed,
     )
 

@@ -10,27 +10,22 @@ import typer
 from testbed.cli.app import app, seconds_of
 from testbed.errors import UsageError
 
+_ROLES = "job-manager, client-manager, scheduler, balancer, root or leaf."
+_STORE = (
+    "The records that all share: a file, or redis://…. Without it a file that all services of "
+    "yours on this machine share, in $XDG_STATE_HOME/testbed or ~/.local/state/testbed."
+)
+
 
 @app.command(epilog="Example: testbed propius job-manager --store records.db --for 1s")
 def propius(
-    role: Annotated[
-        str,
-        typer.Argument(
-            metavar="ROLE", help="job-manager, client-manager, scheduler, balancer, root or leaf."
-        ),
-    ],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help=_ROLES)],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where it is called; port 0 is any.")
     ] = "127.0.0.1:0",
     store: Annotated[
         str,
-        typer.Option(
-            metavar="URL",
-            help="The records that all share: a file, or redis://…. Without it a file that all "
-            "services of yours on this machine share, in $XDG_STATE_HOME/testbed or "
-            "~/.local/state/testbed.",
-            show_default=False,
-        ),
+        typer.Option(metavar="URL", help=_STORE, show_default=False),
     ] = "",
     policy: Annotated[
         str, typer.Option(help="Of a scheduler: how it decides who is offered what.")
@@ -63,8 +58,7 @@ def propius(
     end = seconds_of("--for", for_) if for_ else None
     names = [name for name in managers.split(",") if name]
     if role in ON_STORE and not store:
-        store = own_store()
-        print(f"the records of the {role} are in {store}")
+        print(f"the records of the {role} are in {(store := own_store())}")
     with serving(role, listen, store, policy, names, root) as where:
         print(f"the {role} listens at {where}; Ctrl-C ends it", flush=True)
         threading.Event().wait(end)

@@ -13,7 +13,7 @@ from testbed.analysis.rail_lanes import (
     replayed_lanes,
 )
 from testbed.analysis.rail_profile import rail_profile
-from testbed.analysis.rail_spans import RailSpan
+from testbed.analysis.rail_spans import CircuitSpan
 from testbed.analysis.rail_times import profile_of
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
@@ -108,7 +108,8 @@ def test_changes_stand_below_from_their_command_until_all_their_circuits_are_lit
 
     def span(group, commanded, lit, circuit="a–b", rail="rail0"):
         until = None if lit is None else zero + lit
-        return RailSpan(rail, group, circuit, zero + commanded, until)
+        owner = f"main.{rail}.{group}"
+        return CircuitSpan(circuit, owner, 0, zero + commanded, lit=until)
 
     spans = [
         span("pp0", -0.2, -0.1),  # over before the iteration

@@ -151,7 +151,7 @@ def test_the_command_names_what_went_under_traffic(tmp_path, capsys):
     lines = [event.to_json() for event in with_removal(at)]
     (run / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
     assert command_line(["profile", str(run), "--delay", "1 ms"]) == 0
-    page = capsys.readouterr().out
+    page = " ".join(capsys.readouterr().out.split())
     assert f"unsafe: circuit {LIT[0]} went at" in page
     assert "1 of 1 circuits that were removed had traffic" in page
     assert "80 parts of collectives and 0 of stages" in page
