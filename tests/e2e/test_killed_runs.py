@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from testbed.run.crash_recovery.crashed_runs import runs_to_recover
-from tests.e2e.commandline import ROOT, SMALL_MODEL, SMALL_RING, CommandLine, Finished
+from tests.e2e.commandline import COMMAND, ROOT, SMALL_MODEL, SMALL_RING, CommandLine, Finished
 
 HERE = Path(__file__).parent / "inside"
 KILLED = 128 + signal.SIGKILL
@@ -25,6 +26,7 @@ JOIN = (
 )
 VARIANT = "{splice-warm: {policy.standby: warm, lab.twin.settle: 30 ms}}"
 TRIAL = [*SMALL_MODEL, "-S", f"variants={VARIANT}"]
+ON_DEMAND = "variants={on-demand: {controllers: [{kind: rails}]}}"
 LONG = ["run", "experiments/lumion.yaml", "--repeat", "50", *SMALL_RING]
 
 
@@ -39,8 +41,8 @@ def _flat(state: dict[str, Any], name: str = "") -> dict[str, Any]:
 class Lab:
     """A twin that stays up, and what it was before anything ran on it."""
 
-    def __init__(self, name: str, results: Path) -> None:
-        self.name = name
+    def __init__(self, name: str, results: Path, config: str = "rack") -> None:
+        self.name, self._config = name, f"configs/{config}.yaml"
         self.line = CommandLine(results)
         self.declared = self.state()
         self.kills = 0
@@ -58,7 +60,7 @@ class Lab:
 
     def state(self) -> dict[str, Any]:
         """Return all that a run could have changed."""
-        done = self.inside(HERE / "state_of_lab.py", "configs/rack.yaml")
+        done = self.inside(HERE / "state_of_lab.py", self._config)
         assert done.code == 0, done.err
         return done.json()
 
@@ -206,6 +208,32 @@ def test_recover_restores_the_lab_after_a_kill_in_the_middle_of_a_recovery(
     run.finish()
     (done,) = lab.recover()
     assert done["promises"] and done["left"] == []
+
+
+@pytest.fixture
+def rails(tmp_path: Path) -> Iterator[Lab]:
+    """A twin of the rails that stays up while runs on it are killed."""
+    name = f"rails-{os.getpid()}"
+    subprocess.run([*COMMAND, "twin", "up", "rails", "--name", name], cwd=ROOT, check=True)
+    yield Lab(name, tmp_path / "results", "rails")
+    subprocess.run([*COMMAND, "twin", "down", name], cwd=ROOT, check=True)
+
+
+def test_a_job_on_rails_starts_again_at_once_after_its_controller_was_killed(rails: Lab) -> None:
+    """The controller of rails is the run itself: nothing else tells ranks of their circuits."""
+    one = ["--repeat", "1", "-S", ON_DEMAND, "-S", "checks={on-demand.steps: {equals: 30}}"]
+    run = rails.line.start("run", "experiments/rails.yaml", "--twin", rails.name, *one)
+    begun = run.await_event(lambda event: event["kind"] == "trial.begin")["seq"]
+    run.await_event(lambda event: event["kind"] == "fabric.change" and event["seq"] > begun)
+    run.signal(signal.SIGKILL)
+    run.finish()
+    assert any(rails.state()["circuits"].values()), "ranks had circuits when it was killed"
+    (done,) = rails.recover()
+    assert done["promises"] and done["left"] == [] and done["exit_code"] == 0
+    again = rails.line.run("rails", *one, twin=rails.name)
+    assert again.code == 0, again.err
+    assert again.json()["cleanup"] == "verified"
+    assert rails.changes() == []
 
 
 @pytest.mark.soak
