@@ -33,9 +33,7 @@ from testbed.schema import Experiment, Lab
 if TYPE_CHECKING:
     from rich.console import Console
 
-_KEEP = (
-    "keep one of a run with `testbed profile RUN --json > FILE`, and name it with --profile FILE"
-)
+_KEEP = "keep one of a run, as by `testbed profile latest --json`, and name it with --profile"
 
 ProfileOption = Annotated[
     str,

@@ -199,7 +199,7 @@ def test_a_plan_prints_what_its_rails_would_cost_by_a_kept_profile(kept, capsys)
 def test_a_plan_of_rails_without_a_profile_says_how_to_keep_one(capsys):
     assert command_line(["plan", "experiments/opus.yaml"]) == 0
     page = " ".join(capsys.readouterr().out.split())
-    assert "not known without a profile: keep one of a run with `testbed profile RUN --json" in page
+    assert "not known without a profile: keep one of a run, as by `testbed profile latest" in page
     for line in (["lumion"], ["opus-packet"]):
         assert command_line(["plan", *line]) == 0
         assert "rails would cost" not in capsys.readouterr().out

@@ -8,6 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from testbed.schema.yaml12 import parse
@@ -97,11 +98,16 @@ class BadFile:
 
 
 def bad_files(seed: int, good: list[str]) -> Iterator[BadFile]:
-    """Yield mutants of good files without end; the same seed yields the same ones."""
+    """Yield mutants of good files without end; the same seed yields the same ones.
+
+    The first ones are one by each trick, so that a sample has all of them.
+    """
     chance = random.Random(seed)
     tricks = list(_TRICKS)
-    while True:
-        trick = chance.choices(tricks, weights=[_TRICKS[one] for one in tricks])[0]
+    weights = list(_TRICKS.values())
+    for number in count():
+        is_first = number < len(tricks)
+        trick = tricks[number] if is_first else chance.choices(tricks, weights)[0]
         yield BadFile(trick.__name__.strip("_"), trick(chance, good))
 
 
