@@ -8,25 +8,17 @@ from typing import Any
 import pytest
 
 from tests.e2e.commandline import ROOT, CommandLine
+from tests.e2e.job_on_rails import experiment_on_rails
 
-EXPERIMENT = """\
-experiment: faults-on-rails
-question: Who is named when a job on rails cannot go on?
-lab: rails
-needs: {hosts: 4, fabric: circuit}
-jobs:
-  main:
-    kind: allreduce
-    ranks: 8
-    ranks_per_host: 2
-    mesh: {dp: 2, pp: 2, tp: 2}
-    collectives: {pp: chain}
-    sizes: [64 KiB]
-    iterations: 8
-    warmup: 0
+EXPERIMENT = experiment_on_rails(
+    "faults-on-rails",
+    "Who is named when a job on rails cannot go on?",
+    iterations=8,
+    more="""\
 controllers: [{kind: rails, limit: 3 s}]
 limits: {trial: 1 min}
-"""
+""",
+)
 
 NEVER_ASKS = """\
 faults: [{kind: rank-freeze, target: rank 2, at: {step: 9}}]

@@ -10,24 +10,16 @@ import pytest
 from testbed.analysis.rail_monitor import monitor
 from testbed.record.log import read_events
 from tests.e2e.commandline import CommandLine
+from tests.e2e.job_on_rails import experiment_on_rails
 
-EXPERIMENT = """\
-experiment: rails-small
-question: Do sums survive circuits that follow the stages of their groups?
-lab: rails
-needs: {hosts: 4, fabric: circuit}
-jobs:
-  main:
-    kind: allreduce
-    ranks: 8
-    ranks_per_host: 2
-    mesh: {dp: 2, pp: 2, tp: 2}
-    collectives: {pp: chain}
-    sizes: [64 KiB]
-    iterations: 3
-    warmup: 0
+EXPERIMENT = experiment_on_rails(
+    "rails-small",
+    "Do sums survive circuits that follow the stages of their groups?",
+    iterations=3,
+    more="""\
 controllers: [{kind: rails, mode: provisioned}]
-"""
+""",
+)
 
 
 @pytest.fixture(scope="module")
