@@ -153,7 +153,7 @@ dist.init_process_group("testbed")
 rank, groups = dist.get_rank(), [dist.new_group([n, n + 2]) for n in range(2)]
 torch.manual_seed(rank % 2)
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
-whole = DistributedDataParallel(model, process_group=groups[rank % 2], bucket_cap_mb=0.01)
+whole = DistributedDataParallel(model, process_group=groups[rank % 2], bucket_cap_mb=CAP)
 inputs = [torch.full((2, 64), 0.1 * (one + 1)) for one in (rank % 2, rank % 2 + 2)]
 for _ in range(2):
     model.zero_grad()
@@ -169,12 +169,16 @@ dist.destroy_process_group()
 
 
 def test_each_bucket_of_gradients_is_a_stage_of_its_own(gang):
-    at_work = on_rails(gang, script=[sys.executable, "-c", BUCKETS])
-    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
-    assert_stages_are_left(at_work)
-    for member in at_work.gang.members:
-        groups = [one["stage"][0][:2] for one in member.of_kind("stage-reached")]
-        assert groups.count("dp") >= 2 * 4, "a layer has 16 640 bytes, a bucket 10 486"
+    """Four layers of 16 640 bytes are one bucket, or four from the second iteration of two on."""
+    counts = []
+    for megabytes in ("25", "0.01"):
+        script = BUCKETS.replace("CAP", megabytes)
+        at_work = on_rails(gang, script=[sys.executable, "-c", script])
+        assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+        assert_stages_are_left(at_work)
+        reached = [member.of_kind("stage-reached") for member in at_work.gang.members]
+        counts.append([sum(e["stage"][0].startswith("dp") for e in each) for each in reached])
+    assert [few + 3 for few in counts[0]] == counts[1]
 
 
 def test_a_group_of_more_than_two_is_refused_by_name(gang):
