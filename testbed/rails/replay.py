@@ -16,15 +16,19 @@ from functools import partial
 from itertools import count
 
 from testbed.fabric.circuits import HostPort
+from testbed.rails.choice import TRIED
 from testbed.rails.rail import Rail, RailState
 from testbed.rails.rail_replay import Change, RailReplay, Rails
-from testbed.rails.requests import TRIED, RailRequests, Requests
+from testbed.rails.requests import Mode, RailRequests, Requests
 from testbed.rails.stage import Stage
 from testbed.rails.tasks import Program, Task, programs
 from testbed.rails.workload import Instance, Part, Workload, waited_for
 
-REPEATS = {"on-demand": 3, "provisioned": 3, "learned": 2 * TRIED + 2}
-"""How often the iterations are run; `learned` has to find out first what is quicker."""
+REPEATS = 3
+"""How often the iterations are run, at least."""
+
+LEARNED = 2 * TRIED + 1
+"""Iterations before the last repetition in which `learned` has found out what is quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,13 @@ class Replayed:
 
 def replay(workload: Workload, rails: Rails, repeats: int | None = None) -> Replayed:
     """Return the course of a workload's iterations on rails."""
-    return _Replay(workload, rails, repeats or REPEATS[rails.mode]).run()
+    return _Replay(workload, rails, repeats or _repeats(workload, rails.mode)).run()
+
+
+def _repeats(workload: Workload, mode: Mode) -> int:
+    """Return how often iterations are run; in the last repetition `learned` tries nothing."""
+    first = -(-LEARNED // len(workload.iterations)) if mode == "learned" else 0
+    return max(REPEATS, first + 1)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ it leaves, but holds the request back until the change takes as long as is left 
 is asked for too early keeps a switch, which takes one change at a time, from what is needed now.
 The window is the time from when the last rank has left for a stage until the last has reached it;
 `learned` has it from the last iterations. It asks on demand in the first ones, early in as many
-more, and from then on as was quicker.
+more, and from then on as was quicker, and tries the other way again when windows have changed
+(`testbed.rails.choice`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from testbed.rails.choice import TRIED, Choice, Key
 from testbed.rails.rail import Effect, Move, Rail, RailState
 from testbed.rails.stage import Stage
 
@@ -26,12 +28,6 @@ REMEMBERED = 5
 
 MARGIN = 1.1
 """How much longer than the longest of the last changes the next may take, in `learned`."""
-
-TRIED = 3
-"""Iterations in which `learned` asks on demand, and after these, early, to see what is quicker."""
-
-Key = tuple[str, tuple[int, ...], int]
-"""A stage of every iteration: its group, its ranks, and its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +45,8 @@ class Requests:
     """When the changes under way were commanded."""
     windows: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
     durations: tuple[float, ...] = ()
-    times: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
-    """When all ranks had reached a stage in the first iterations."""
+    choice: Choice = Choice()  # noqa: RUF009 - frozen
+    """Whether `learned` asks early."""
 
 
 Outcome = tuple[Requests, tuple[Effect, ...]]
@@ -88,6 +84,8 @@ class RailRequests:
         if len(ranks) < len(stage.ranks):
             return replace(state, reached={**state.reached, stage: ranks}), first
         state = _measured(state, now, stage)
+        if self._mode == "learned" and stage.place >= 0:
+            state = _learned(state, now, _key(stage))
         state, more = self._released(state, now, stage)
         return state, (*first, *more)
 
@@ -127,7 +125,7 @@ class RailRequests:
         windows = state.windows.get(_key(stage))
         if self._mode != "learned" or windows is None or len(ranks) < len(stage.ranks):
             return state
-        if not _asks_early(state, _key(stage)):
+        if not state.choice.early:
             return state
         lead = MARGIN * max(state.durations, default=0.0) + max(windows) - min(windows)
         return replace(state, due={**state.due, stage: last + min(windows) - lead})
@@ -147,21 +145,21 @@ def _measured(state: Requests, now: float, stage: Stage) -> Requests:
     reached = {each: ranks for each, ranks in state.reached.items() if each != stage}
     left = {each: ranks for each, ranks in state.left.items() if each != stage}
     key, known = _key(stage), state.left.get(stage)
-    times = (*state.times.get(key, ()), now)[: 2 * TRIED]
-    state = replace(state, reached=reached, left=left, times={**state.times, key: times})
+    state = replace(state, reached=reached, left=left)
     if known is None or len(known[0]) < len(stage.ranks):
         return state
     windows = (*state.windows.get(key, ()), now - known[1])[-REMEMBERED:]
     return replace(state, windows={**state.windows, key: windows})
 
 
-def _asks_early(state: Requests, key: Key) -> bool:
-    """Tell whether a stage is asked for early in this iteration."""
-    if len(state.times.get(key, ())) < 2 * TRIED:
-        return len(state.times.get(key, ())) >= TRIED
-    whole = [times for times in state.times.values() if len(times) == 2 * TRIED]
-    on_demand = sum(times[TRIED - 1] - times[TRIED - 2] for times in whole)
-    return sum(times[-1] - times[-2] for times in whole) <= on_demand
+def _learned(state: Requests, now: float, key: Key) -> Requests:
+    """Return the state with the choice after a stage; windows of before a change are forgotten."""
+    change = min(state.durations, default=0.0)  # others waited for the switch
+    choice = state.choice.after(now, key, state.windows, change)
+    if choice.is_due and not state.choice.is_due:
+        windows = {each: own[-TRIED:] for each, own in state.windows.items()}
+        state = replace(state, windows=windows)
+    return replace(state, choice=choice)
 
 
 def _key(stage: Stage) -> Key:

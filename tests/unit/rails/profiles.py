@@ -50,3 +50,35 @@ def crowded_switch() -> Workload:
         parts += [part("one", 1, 0.0, last)] if own != 2 else []
         iterations.append(IterationParts(tuple(parts)))
     return Workload(groups, (tuple(iterations),), (0.0,) * 6)
+
+
+def changing_compute(*computes: tuple[float, int]) -> Workload:
+    """Return a job on one rail whose compute lasts other seconds after some iterations.
+
+    Of two halves of three ranks, ranks 0 to 2 compute before each stage and ranks 3 to 5 hardly do.
+    Where the switch makes one change at a time, a change for the first half that is made just in
+    time keeps the second half waiting, or not, as their stages fall in time.
+    """
+    members = {"one": (0, 1), "two": (0, 2)}
+    groups = {
+        f"{name}{half}": Group(tuple(rank + 3 * half for rank in ranks), "rail0")
+        for half in (0, 1)
+        for name, ranks in members.items()
+    }
+    groups["all"] = Group(tuple(range(6)))
+    iterations: list[tuple[IterationParts, ...]] = []
+    for seconds, times in computes:
+        for _ in range(times):
+            number, each = len(iterations), []
+            for rank in range(6):
+                half, own = divmod(rank, 3)
+                gap, took = ((seconds, (0.01, 0.01)), (0.005, (0.6, 0.5)))[half]
+                meets = {0: ("two", "one"), 1: ("one",), 2: ("two",)}[own]
+                parts = [
+                    Part(name, number, groups[name].ranks, gap, took[name.startswith("one")])
+                    for name in (f"{one}{half}" for one in meets)
+                ]
+                parts.append(Part("all", number, groups["all"].ranks, 0.0, 0.0))
+                each.append(IterationParts(tuple(parts)))
+            iterations.append(tuple(each))
+    return Workload(groups, tuple(iterations), (0.0,) * 6)
