@@ -86,7 +86,7 @@ def changes_of(ways):
 
 def test_windows_that_swing_do_not_lead_to_one_try_after_another():
     def window(number):
-        return 0.02 if number // 4 % 2 else 0.3
+        return 0.02 if number // 5 % 2 else 0.3
 
     _, _, ways = run(Choice(), 400, lambda number, early: 1.0 + 0.2 * early, window)
     tries = changes_of(ways) / 2
