@@ -27,7 +27,8 @@ from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.prediction import Physics
-from testbed.run.planning.profiles import PROFILES, settings
+from testbed.run.planning.profiles import settings
+from testbed.run.reported_profiles import reported_profiles
 from testbed.schema import Experiment, Lab
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def planned_profiles(experiment: Experiment, lab: Lab) -> list[Profile]:
         return found
     if not any(_can_recover(arm.experiment) for arm in experiment.arms()):
         return found
-    for profile in PROFILES:
+    for profile in reported_profiles():
         own = profile.of(_physics(lab))
         light = own.loss_of_signal + own.settle + own.link_up
         known = profile.link_up is not None
@@ -155,10 +156,12 @@ def _can_recover(experiment: Experiment) -> bool:
 
 
 def _physics(lab: Lab) -> Physics:
-    """Return the delays of a lab's twin; a switch that follows a card settles as that says."""
-    settle = lab.twin.settle
-    if lab.twin.cards:
-        from testbed.twin.characterisation import settings_of
+    """Return the delays of a lab's twin, of the slowest switch and links; cards say theirs."""
+    twin = lab.twin
+    if not twin.cards:
+        return Physics(twin.loss_of_signal, twin.settle, twin.link_up)
+    from testbed.twin.characterisation import settings_of
 
-        settle = max(settings_of(lab)["settle"].values())
-    return Physics(lab.twin.loss_of_signal, settle, lab.twin.link_up)
+    of_switch = settings_of(lab)
+    slowest = (max(of_switch[what].values()) for what in ("settle", "link_up"))
+    return Physics(twin.loss_of_signal, *slowest)

@@ -69,13 +69,17 @@ class Card:
     manners: Mapping[str, str] = field(default_factory=dict)
     """What it did when told something doubtful, in words."""
     timings: Mapping[str, Timing] = field(default_factory=dict)
-    """`answer`, `read-back`, and `steady` or `light` where it can tell."""
+    """`answer`, `read-back`, `steady` or `light` where it can tell; `link-up` of its links."""
     source: str = ""
     """For what was not measured here: where the figures come from."""
 
     def settle(self) -> Timing | None:
         """Return how long a circuit is dark after a change; None if the card does not say."""
         return self.timings.get("light") or self.timings.get("steady")
+
+    def link_up(self) -> Timing | None:
+        """Return how long after its light a link comes up; None if the card does not say."""
+        return self.timings.get("link-up")
 
     def to_json(self) -> dict[str, Any]:
         """Return the card in its public file format."""

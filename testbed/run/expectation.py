@@ -16,6 +16,7 @@ from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.prediction import LinkRate, Physics, on_rails, predict
 from testbed.run.planning.profiles import expectations, recovery, standby
 from testbed.run.planning.steps import FaultPlan
+from testbed.run.reported_profiles import reported_profiles
 from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
 
@@ -102,7 +103,8 @@ class Predictor:
             return under(_without_circuits(self.physics))
         if groups := _most_groups_on_rails(job):
             under = partial(_on_rails, under, groups)
-        elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
+        rows = expectations(reported_profiles(), self.physics, under)
+        elsewhere = list(rows) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}
 
     def _start(self, job: RunningJob) -> float:

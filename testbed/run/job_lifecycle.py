@@ -244,7 +244,8 @@ class JobLifecycle:
             settle = max((s.capabilities.settle for s in switches.values()), default=0.0)
             return Physics(0.0, settle, 0.0)
         twin = arm.of(self._lab).twin
-        return Physics(twin.loss_of_signal, self._settings.settle(switches), twin.link_up)
+        slowest = (self._settings.slowest(of, switches) for of in ("settle", "link_up"))
+        return Physics(twin.loss_of_signal, *slowest)
 
 
 def started_with(arm: Arm) -> tuple[Any, ...]:

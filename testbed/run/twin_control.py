@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from testbed.schema import Lab
 
 Settings = Mapping[str, Any]
-"""`settle` by switch, `loss_of_signal` and `link_up` in seconds, `sensitivity` in dBm."""
+"""`settle` and `link_up` by switch, `loss_of_signal` in seconds, `sensitivity` in dBm."""
 
 
 class TwinControl(Protocol):

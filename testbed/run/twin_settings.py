@@ -56,9 +56,9 @@ class TwinSettings:
         self._may_change = any(wanted != found for wanted in all_wanted)
         return SETTINGS if self._may_change else replace(SETTINGS, part=run)
 
-    def settle(self, switches: Iterable[str]) -> float:
-        """Return the settle time in seconds of the slowest of some switches."""
-        return max((self._wanted["settle"][name] for name in switches), default=0.0)
+    def slowest(self, of: str, switches: Iterable[str]) -> float:
+        """Return the longest `settle` or `link_up` time of some switches, in seconds."""
+        return max((self._wanted[of][name] for name in switches), default=0.0)
 
     def follow(self, lab: Lab) -> None:
         """Apply the `twin` settings of a lab, which an arm may have changed, to the twin.

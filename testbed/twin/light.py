@@ -54,7 +54,8 @@ class Light:
     _network: Network
     _scheduler: Scheduler
     _loss_of_signal: float
-    _link_up: float
+    _link_up: Mapping[str, float]
+    """By the switch whose light a port receives."""
     _between: Iterable[FibrePair] = ()
     """The fibres from switch to switch."""
     host_emits: Callable[[], None] = never
@@ -86,8 +87,8 @@ class Light:
         """Return whether a host sends light."""
         return host in self._powered
 
-    def delay_by(self, loss_of_signal: float, link_up: float) -> None:
-        """Set the delays with which carriers follow later changes of the light."""
+    def delay_by(self, loss_of_signal: float, link_up: Mapping[str, float]) -> None:
+        """Set the delays with which carriers follow later changes; `link_up` is by switch."""
         self._loss_of_signal, self._link_up = loss_of_signal, link_up
 
     def receiver_is_destroyed(self, switch: str, egress: int, level: float) -> None:
@@ -174,7 +175,8 @@ class Light:
         self._note(port, what)
         self._epoch[port] += 1
         epoch = self._epoch[port]
-        delay = self._link_up if what == "lit" else self._loss_of_signal
+        link_up = self._link_up[self._wiring[port].rx.switch]
+        delay = link_up if what == "lit" else self._loss_of_signal
         when = self._scheduler.now() + delay
         self._scheduler.call_at(when, lambda: self._carrier_follows(port, epoch))
 

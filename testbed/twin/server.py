@@ -47,7 +47,7 @@ class Twin:
         self.scheduler = WallScheduler()
         self._fabric = Network(new_network_namespace())
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
-        delays = lab.twin.loss_of_signal, lab.twin.link_up
+        delays = lab.twin.loss_of_signal, self.settings["link_up"]
         between = tuple(lab.fibre_pairs().values())
         self.light = Light(lab.wiring(), links, self._fabric, self.scheduler, *delays, between)
         packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)

@@ -1,12 +1,13 @@
 """The settings on which a trial's numbers depend, and predictions for reported switches.
 
 A twin's switch settles, and its links come up, as fast as its settings say. Profiles are reported
-values of real switches, so that each prediction is shown beside those for a real lab.
+values of real switches, on the cards that twins can follow, so that each prediction is shown
+beside those for a real lab.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ HEARTBEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The reported delays of a switch in seconds; `settle` is that of the card with its name."""
+    """The reported delays of a switch and of links behind it, in seconds."""
 
     name: str
     settle: float
@@ -35,27 +36,13 @@ class Profile:
         return Physics(physics.loss_of_signal, self.settle, link_up)
 
 
-_OPUS = "third-party figures of the Opus testbed: 200 ms, and links that are up about {} later"
-
-PROFILES = (
-    Profile("piezo", 0.012, None, "engineering assumption: 5 to 25 ms"),
-    Profile("mems-3d", 0.025, None, "engineering assumption: 10 to 50 ms"),
-    Profile("mems-sota", 0.025, None, "third-party figure of the Opus authors: under 25 ms"),
-    Profile("polatis-6000", 0.2, 3.0, _OPUS.format("3 s")),
-    Profile("polatis-6000", 0.2, 6.0, _OPUS.format("6 s")),
-    Profile("calient-s320", 0.2, None, "S320 hardware guide: 200 to 500 ms for a bulk change"),
-    Profile(
-        "pic", 1.1, 0.0, "Morphlux authors' testbed: 1.0 to 1.2 s in software, no link-up seen"
-    ),
-)
-"""The preset cards that twins can follow, with link-up times that are reported beside them."""
-
-
 def expectations(
-    physics: Physics, expect: Callable[[Physics], Mapping[str, float]]
+    profiles: Iterable[Profile],
+    physics: Physics,
+    expect: Callable[[Physics], Mapping[str, float]],
 ) -> Iterator[dict[str, Any]]:
     """Yield each profile with the recovery time that a model predicts with its delays."""
-    for profile in PROFILES:
+    for profile in profiles:
         own = profile.of(physics)
         row = {"name": profile.name, "settle": own.settle, "link_up": own.link_up}
         row |= {"link_up_reported": profile.link_up is not None}

@@ -24,15 +24,20 @@ def check_cards(lab: Lab) -> None:
 def settings_of(lab: Lab) -> dict[str, Any]:
     """Return the settings of a lab's twin that may change while it runs.
 
-    A switch with a card has the settle time of the card, if the card has one.
+    A switch with a card has the settle time of the card, and links behind it its link-up time, as
+    far as the card says them.
     """
     twin = lab.twin
-    cards = {name: card_of(lab, name).settle() for name in twin.cards}
-    settle = {name: found.median for name, found in cards.items() if found}
+    settle, link_up = (dict.fromkeys(lab.switches, each) for each in (twin.settle, twin.link_up))
+    for name in twin.cards:
+        card = card_of(lab, name)
+        for of, timing in ((settle, card.settle()), (link_up, card.link_up())):
+            if timing is not None:
+                of[name] = timing.median
     return {
-        "settle": {name: settle.get(name, twin.settle) for name in lab.switches},
+        "settle": settle,
         "loss_of_signal": twin.loss_of_signal,
-        "link_up": twin.link_up,
+        "link_up": link_up,
         "sensitivity": twin.sensitivity,
     }
 

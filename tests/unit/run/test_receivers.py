@@ -52,7 +52,7 @@ def lit(lab, now):
         def now(self):
             return now
 
-    return Light(lab.wiring(), {}, None, Clock(), 0.0, 0.0)
+    return Light(lab.wiring(), {}, None, Clock(), 0.0, {})
 
 
 def test_a_destroyed_receiver_is_recorded_once_and_ends_the_run(around, tmp_path):
