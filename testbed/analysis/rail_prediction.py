@@ -12,6 +12,7 @@ from testbed.analysis.rail_times import control_of
 from testbed.analysis.settings import Settings, settings_of
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
+from testbed.fabric.topologies import RING
 from testbed.rails.profile import Profile
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
@@ -179,12 +180,14 @@ def planned_stalls(
 def rail_jobs(arm: Arm) -> list[str]:
     """Return the jobs of an arm whose circuits a controller of rails re-points.
 
-    A job in a mesh brings one along where circuits join its hosts.
+    A job in a mesh brings one along where circuits join its hosts; with a topology they stand.
     """
+    jobs = arm.experiment.jobs
     named = [spec.job for spec in arm.experiment.reacting() if spec.kind == RAILS]
     on_circuits = arm.experiment.needs.fabric == "circuit"
-    in_mesh = [n for n, job in arm.experiment.jobs.items() if getattr(job.options, "mesh", None)]
-    return list(dict.fromkeys([*named, *(in_mesh if on_circuits else ())]))
+    in_mesh = [name for name, job in jobs.items() if getattr(job.options, "mesh", None)]
+    found = dict.fromkeys([*named, *(in_mesh if on_circuits else ())])
+    return [name for name in found if getattr(jobs[name].options, "topology", RING) == RING]
 
 
 def _mode(arm: Arm, job: str) -> Mode:

@@ -116,8 +116,8 @@ class Rails:
         for rail, groups in on.items():
             own = tuple(at if f"rail{local[n]}" == rail else () for n, at in enumerate(job.ports))
             known = {port for at in own for port in at}
-            rules[rail] = RailRequests(Rail(own, groups), self._mode)
             here = frozenset(circuit for circuit in lit if known.issuperset(circuit.ends))
+            rules[rail] = RailRequests(Rail(own, groups, here), self._mode)
             states[rail] = Requests(RailState(lit=here))
         return State(rules, states, rail_of, job.generation, is_recovered=job.is_recovered)
 

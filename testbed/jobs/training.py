@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.algorithms import ALL_REDUCES, REFERENCE, UNKNOWN
+from testbed.fabric.topologies import RING
 from testbed.jobs.contracts import Job
 from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 
@@ -97,7 +98,8 @@ class AllReduce(Job):
         self._options = options
         self.ranks = options.ranks
         self.spares = options.spares
-        self.topology = options.topology if options.mesh is None else None
+        in_groups = options.mesh is not None and options.topology == RING
+        self.topology = None if in_groups else options.topology
 
     def on_circuits(self) -> Job:
         """Return the job with its groups on rails, where it has any."""
@@ -134,7 +136,10 @@ class AllReduce(Job):
 
 
 class OnRails(AllReduce):
-    """Collectives in the groups of a mesh, each of them a stage on a rail."""
+    """Collectives in the groups of a mesh, each of them a stage on a rail.
+
+    With a topology its circuits stand, and must join the ranks of every group.
+    """
 
     controllers = ("rails",)
 

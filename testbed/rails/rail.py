@@ -8,7 +8,7 @@ lit already take no change; what a change does not need to remove stays. Changes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching
@@ -73,13 +73,22 @@ class RailState:
 class Rail:
     """The rules of one rail; each method returns the next state and what follows from it."""
 
-    def __init__(self, ports: RankPorts, groups: Mapping[str, tuple[int, ...]]) -> None:
-        """Take the fabric ports of the ranks on this rail, and the ranks of each group on it."""
+    def __init__(
+        self, ports: RankPorts, groups: Mapping[str, tuple[int, ...]], lit: Matching = frozenset()
+    ) -> None:
+        """Take the fabric ports of the ranks on this rail, and the ranks of each group on it.
+
+        Where what is `lit` to begin with joins the ranks of all groups at once, groups use that,
+        and no stage needs a change.
+        """
         self._ports = ports
         self._groups = groups
         self._members = {name: frozenset(ranks) for name, ranks in groups.items()}
         self._end_at = {p: (rank, n) for rank, own in enumerate(ports) for n, p in enumerate(own)}
         self._circuits: dict[tuple[str, tuple[int, ...]], Matching] = {}
+        pairs = {pair for ranks in groups.values() for pair in neighbours(ranks)}
+        joined = frozenset(map(self._ranks, lit))
+        self._standing = lit if pairs <= joined else frozenset()
 
     def members(self, group: str) -> frozenset[int]:
         """Return the ranks of a group."""
@@ -145,7 +154,12 @@ class Rail:
         """Return the circuits that a stage needs."""
         key = stage.group, stage.ranks
         if key not in self._circuits:
-            self._circuits[key] = circuits_of(stage, self._groups[stage.group], self._ports)
+            pairs = neighbours(stage.ranks)
+            self._circuits[key] = (
+                frozenset(each for each in self._standing if self._ranks(each) in pairs)
+                if self._standing
+                else circuits_of(stage, self._groups[stage.group], self._ports)
+            )
         return self._circuits[key]
 
     def links(self, stage: Stage) -> list[Link]:
@@ -159,6 +173,10 @@ class Rail:
         return [end for end in ends if self._end_at[end][0] == rank]
 
     # --- inside -------------------------------------------------------------------------------
+
+    def _ranks(self, circuit: Circuit) -> frozenset[int]:
+        """Return the ranks that a circuit joins."""
+        return frozenset(self._end_at[end][0] for end in circuit.ends)
 
     def _check(self, state: RailState, rank: int, stage: Stage) -> None:
         if not self._members.get(stage.group, frozenset()).issuperset(stage.ranks):
@@ -201,6 +219,11 @@ class Rail:
             for rank, circuit in ends
             if rank in state.using and circuit in self.circuits(state.using[rank])
         }
+
+
+def neighbours(ranks: Sequence[int]) -> set[frozenset[int]]:
+    """Return which of the ranks of a group its ring joins with each other."""
+    return {frozenset(pair) for pair in zip(ranks, (*ranks[1:], *ranks[:1]), strict=True)}
 
 
 def _left(state: RailState, rank: int) -> RailState:

@@ -11,7 +11,6 @@ from testbed.fabric.fibre_plant import (
     RankPorts,
     circuits_of_links,
     map_links,
-    own_ports,
     ports_alike,
     rank_ports,
 )
@@ -78,7 +77,7 @@ def hosts_in_rack(
             return (*hosts, *spares_of_slice(*about))
         except ValueError as error:
             refused = refused or error
-    raise _cannot_be_made(
+    raise circuits_cannot_be_made(
         experiment, lab, name, topology, refused or ValueError("too few hosts have fabric ports")
     )
 
@@ -99,9 +98,10 @@ def _recovering(experiment: Experiment, name: str) -> list[ControllerSpec]:
     ]
 
 
-def _cannot_be_made(
+def circuits_cannot_be_made(
     experiment: Experiment, lab: Lab, name: str, topology: Topology, error: ValueError
 ) -> FileError:
+    """Return the error for a topology of a job that a lab cannot make."""
     message = f"the fibres of lab {lab.lab} cannot make this {name_of(topology)}: {error}"
     return FileError(experiment.source.where("jobs", name, "topology"), message)
 
@@ -134,7 +134,7 @@ def plan_circuits(
         circuits = _made(lab, hosts, job, matchings, ports, others, may_move=bool(recovering))
         first = ring(hosts[: job.ranks], lab.ports()) if recovering else circuits
     except ValueError as error:
-        raise _cannot_be_made(experiment, lab, name, topology, error) from None
+        raise circuits_cannot_be_made(experiment, lab, name, topology, error) from None
     if len(matchings) > 1:
         raise FileError(
             where("jobs", name, "topology"),
@@ -157,24 +157,6 @@ def _is_no_ring(
         f"{called} of job {name} has other circuits",
         hint="write `topology: ring`, or remove `topology`",
     )
-
-
-def check_rails(experiment: Experiment, lab: Lab, name: str, hosts: Sequence[str]) -> None:
-    """Refuse hosts whose ranks have no fabric ports of their own, and ranks without a rail.
-
-    Which circuits the groups need is known to the controller of the rails, which is checked itself.
-    """
-    where = experiment.source.where
-    each = experiment.jobs[name].ranks_per_host
-    try:
-        ports = own_ports(hosts, lab.ports(), each)
-    except ValueError as error:
-        raise FileError(
-            where("jobs", name), f"rails join ranks by their own ports: {error}"
-        ) from None
-    if bare := [hosts[rank // each] for rank, own in enumerate(ports) if not own]:
-        message = f"{bare[0]} of lab {lab.lab} has no fabric port for its ranks"
-        raise FileError(where("jobs", name), message, hint="use a lab whose hosts are on rails")
 
 
 def _links(

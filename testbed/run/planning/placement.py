@@ -21,7 +21,6 @@ from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
 from testbed.run.planning.job_circuits import (
     RingPorts,
-    check_rails,
     check_two_rings,
     hosts_in_rack,
     plan_circuits,
@@ -31,6 +30,7 @@ from testbed.run.planning.packet_jobs import (
     check_packet_ports,
     check_spares_in_use,
 )
+from testbed.run.planning.rail_circuits import plan_rails
 from testbed.run.planning.shared_hosts import Users, check_shared, check_use
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
@@ -182,8 +182,8 @@ def _on_circuits(
     all_ranks = each if isinstance(job, ReplicatedJob) else 1  # a host is replaced with all of them
     spares = slots.take(host for host in hosts[count:] for _ in range(all_ranks))
     if isinstance(job, RailsJob):
-        check_rails(experiment, lab, name, hosts)
-        return Placement(name, job, spec.kind, ranks, spares, frozenset())
+        standing = plan_rails(experiment, lab, name, hosts, job, job.groups)
+        return Placement(name, job, spec.kind, ranks, spares, standing)
     if each > 1:
         _check_shared_circuits(experiment, name, job)
     found = plan_circuits(experiment, lab, name, hosts, of_hosts, others)

@@ -1,11 +1,15 @@
 """The circuits of one rail, in all orders of requests, changes and ends of stages."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit
-from testbed.rails.rail import Answer, Move, Rail, RailState, WrongRequest
+from testbed.fabric.fibre_plant import circuits_of_links
+from testbed.fabric.topologies import AllToAll
+from testbed.rails.rail import Answer, Move, Rail, RailState, WrongRequest, neighbours
 from testbed.rails.stage import Stage, circuits_of
 from tests.unit.control.model_checker import explore
 
@@ -156,3 +160,33 @@ def test_a_stage_names_the_ranks_that_it_waits_for():
     state, effects = rail().ready(state, 2, Stage("pp0", 0, (0, 2)))
     assert effects == ()
     assert rail().late(state, Stage("pp0", 0, (0, 2))) == (1,)
+
+
+def all_to_all(ports):
+    (links,) = AllToAll().matchings(4, 3)
+    return circuits_of_links(links, ports)
+
+
+def test_where_lit_circuits_join_the_ranks_of_all_groups_no_stage_needs_a_change():
+    ports = ports_of(4, 3)
+    lit = all_to_all(ports)
+    standing, state = Rail(ports, MESH, lit), replace(joined(), lit=lit)
+    for group, ranks in MESH.items():
+        stage = Stage(group, 0, ranks)
+        used = {frozenset(end.host for end in each.ends) for each in standing.circuits(stage)}
+        assert used == {frozenset(f"h{rank}" for rank in pair) for pair in neighbours(ranks)}
+        for rank in ranks:
+            state, effects = standing.ready(state, rank, stage)
+        assert effects == (Answer(stage, False),)
+    assert not state.moves
+    assert state.lit == lit
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_without_one_of_them_groups_have_their_circuits_made_as_ever(number):
+    ports, stage = ports_of(4, 3), Stage("dp0", 0, (0, 1))
+    lit = sorted(all_to_all(ports), key=str)
+    made = circuits_of(stage, (0, 1), ports)
+    assert Rail(ports, MESH, frozenset(lit)).circuits(stage) != made
+    del lit[number]
+    assert Rail(ports, MESH, frozenset(lit)).circuits(stage) == made

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from testbed.analysis.rail_prediction import rail_jobs
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.jobs.hybrid_descriptors import HybridOptions
 from testbed.run.places import Place, ports_of_ranks
 from testbed.run.planning.placement import place
 from testbed.run.planning.planner import make_plan
-from testbed.run.planning.steps import RunTrial
+from testbed.run.planning.steps import ProgramCircuits, RunTrial
 from testbed.schema import load_experiment, load_lab
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -54,7 +55,37 @@ def test_a_job_in_groups_brings_the_controller_of_rails_along_with_all_its_circu
     assert trial.adds == (), "ranks ask for all of them"
 
 
+GRID = ", topology: {kind: rails, ranks_per_host: 2, each: {kind: graph, links: LINKS}}"
+
+
+def grid(links):
+    return GRID.replace("LINKS", links)
+
+
+def test_circuits_of_a_topology_on_rails_are_lit_before_the_job_begins(planned):
+    given = planned("rails-wide", more=grid("[[0, 1], [2, 3], [0, 2], [1, 3]]"))
+    plan = make_plan(*given, seed=1)
+    (made,) = (step for step in plan.steps if isinstance(step, ProgramCircuits))
+    (controller,) = plan.arms[0].controllers
+    assert len(made.circuits) == 8
+    every = [circuit for matching in controller.circuits for circuit in matching]
+    assert sorted(map(str, every)) == sorted(map(str, made.circuits)), "each is of one group"
+    assert rail_jobs(given[0].arms()[0]) == []
+
+
 REFUSED = {
+    "a topology that leaves a group apart": (
+        {"lab": "rails-wide", "more": grid("[[0, 1], [2, 3], [0, 2]]")},
+        "cannot make this rails: it does not join rank 2 with rank 6, of group dp2",
+    ),
+    "a topology of several matchings": (
+        {"lab": "rails-wide", "more": ", topology: all-to-all"},
+        "it takes 4 matchings, one after the other",
+    ),
+    "circuits of more ports than a rank has": (
+        {"more": grid("[[0, 1], [2, 3], [0, 2], [1, 3]]")},
+        "rank 0 has no port left for the link of 0 and 2",
+    ),
     "too few ports for a ring": (
         {"mesh": "{dp: 4, tp: 2}"},
         "rails does not fit job main: a ring of 4 ranks with 1 fibre to each neighbour takes 2",
