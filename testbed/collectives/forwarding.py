@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from testbed.collectives.schedule import Pair, Round, Schedule, Send
@@ -68,28 +69,36 @@ class Forwarded:
         }
 
 
-def forwarded(schedule: Schedule, lit: Iterable[Pair]) -> Forwarded:
+def forwarded(
+    schedule: Schedule, lit: Iterable[Pair], *, around_straggler: bool = False
+) -> Forwarded:
     """Return a schedule that carries the given one out over lit circuits only.
 
     Ranks on a path hold forwarded data until the next hop. A round ends before the next begins.
     Within a round nothing arrives at its destination before all forwarded data has left its source,
     since it could be added to data that is still to be sent. Of paths of equal length the one with
-    the least loaded ranks is taken. Raise ValueError where no path exists.
+    the least loaded ranks is taken. With `around_straggler` paths of the rounds before its own lead
+    around the straggler, where there are any: those over it would begin only once it is there.
+    Raise ValueError where no path exists.
     """
     neighbours = _neighbours(lit)
+    others = _without(neighbours, schedule.straggler)
+    early = schedule.early if around_straggler else 0
     rounds: list[tuple[Hop, ...]] = []
     numbers = count()
-    for step in schedule.rounds:
+    for place, step in enumerate(schedule.rounds):
         busy = np.bincount(
             np.concatenate([step.source, step.destination]), minlength=schedule.ranks
         )
         parcels = []
         for send in step:
-            idle_first = {
-                rank: sorted(others, key=lambda other: (busy[other], other))
-                for rank, others in neighbours.items()
-            }
-            path = _shortest_path(send.source, send.destination, idle_first)
+            ends = send.source, send.destination
+            path = None
+            if place < early:
+                path = _shortest_path(*ends, _idle_first(others, busy))
+            path = path or _shortest_path(*ends, _idle_first(neighbours, busy))
+            if path is None:
+                raise ValueError(f"no lit circuits lead from rank {ends[0]} to rank {ends[1]}")
             busy[path[1:-1]] += 2
             parcels.append(_Parcel(send, next(numbers), path))
         rounds += _relayed(parcels)
@@ -151,10 +160,31 @@ def _neighbours(lit: Iterable[Pair]) -> dict[int, list[int]]:
     return found
 
 
+def _without(neighbours: Mapping[int, Sequence[int]], gone: int | None) -> dict[int, list[int]]:
+    return {
+        rank: [other for other in others if other != gone]
+        for rank, others in neighbours.items()
+        if rank != gone
+    }
+
+
+def _idle_first(
+    neighbours: Mapping[int, Sequence[int]], busy: npt.NDArray[Any]
+) -> dict[int, list[int]]:
+    """Return the neighbours of each rank, those first that have least to do in the round."""
+    return {
+        rank: sorted(others, key=lambda other: (busy[other], other))
+        for rank, others in neighbours.items()
+    }
+
+
 def _shortest_path(
     source: int, destination: int, neighbours: Mapping[int, Sequence[int]]
-) -> list[int]:
-    """Return the ranks of a shortest path; of several the first in the order of `neighbours`."""
+) -> list[int] | None:
+    """Return the ranks of a shortest path, of several the first in the order of `neighbours`.
+
+    None where there is none.
+    """
     before, reached = {source: source}, [source]
     for here in reached:
         for there in neighbours.get(here, ()):
@@ -162,7 +192,7 @@ def _shortest_path(
                 before[there] = here
                 reached.append(there)
     if destination not in before:
-        raise ValueError(f"no lit circuits lead from rank {source} to rank {destination}")
+        return None
     path = [destination]
     while path[-1] != source:
         path.append(before[path[-1]])

@@ -63,7 +63,8 @@ class CircuitCollective(Job):
         if not moves:
             self._executions[name] = repointed
             return
-        hops = forwarded(schedule, map(pair_of, self._ring))
+        around = self._options.straggler is not None
+        hops = forwarded(schedule, map(pair_of, self._ring), around_straggler=around)
         stay = _Execution(((self._ring, hops.to_json()),), hops.as_sends(), ())
         both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
         only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")

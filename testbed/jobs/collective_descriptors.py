@@ -34,7 +34,8 @@ class CollectiveOptions:
     """Timed iterations of each size by each algorithm."""
     warmup: int = 1
     straggler: int | None = None
-    """The rank that stragglar and direct expect last; without it, the last rank."""
+    """The rank that stragglar and direct expect last; without it, the last rank. Where it is named,
+    data that is forwarded over circuits leads around it until it is there."""
     executor: Literal["sockets"] | Library = "sockets"
     """What runs the schedules; the libraries run them as point-to-point operations."""
     circuits: CircuitUse = "auto"

@@ -13,8 +13,10 @@ from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.cost import Links, cost
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.halving import halving_doubling
+from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import Pair, Round, Schedule, Send
+from testbed.collectives.stragglar import stragglar
 from testbed.onhost.communication.communicator import chunk_bounds
 from tests.unit.collectives.execute import execute
 
@@ -52,7 +54,7 @@ def test_a_forwarded_schedule_gives_the_same_bits(
     algorithm: Algorithm, ranks: int, straggler: int, size: int
 ) -> None:
     schedule = all_reduce(algorithm, ranks, straggler)
-    found = forwarded(schedule, around(ranks))
+    found = forwarded(schedule, around(ranks), around_straggler=size % 2 > 0)
     buffers = np.random.default_rng(ranks).integers(-1000, 1000, (ranks, size))
     assert (carried_out(found.to_json(), buffers) == execute(schedule, buffers)).all()
     lit = set(around(ranks))
@@ -98,6 +100,36 @@ def test_forwarding_over_two_hops_costs_a_round_twice() -> None:
     assert len(found.rounds) == 6
     took = cost(found.as_sends(), 4000, Links(1.0, 1e-3))
     assert took.total == pytest.approx(6 + 2.5 * 4)
+
+
+@pytest.mark.parametrize("ranks", [4, 6, 8])
+@pytest.mark.parametrize("straggler", [None, 1])
+def test_data_is_forwarded_around_a_straggler_until_its_first_round(
+    ranks: int, straggler: int | None
+) -> None:
+    """Over a straggler, which is idle and so the first choice, it would wait for its arrival."""
+    schedule = stragglar(ranks, straggler)
+    late = {schedule.straggler: 10.0}
+    links = Links(1e-3, 1e-8)
+    apart, over = (
+        forwarded(schedule, around(ranks), around_straggler=one).as_sends() for one in (True, False)
+    )
+    on_time = seconds_at_own_pace(apart, 10**6, links)[0]
+    assert seconds_at_own_pace(apart, 10**6, links, late)[1] < 0.75 * on_time
+    at_once = seconds_at_own_pace(over, 10**6, links)[0]
+    assert seconds_at_own_pace(over, 10**6, links, late)[1] > 0.9 * at_once
+    hops = forwarded(schedule, around(ranks), around_straggler=True).rounds
+    early = sum(map(len, schedule.rounds[: schedule.early]))
+    paths = [(hop.source, hop.destination) for step in hops for hop in step if hop.message < early]
+    assert paths and not any(schedule.straggler in ends for ends in paths)
+
+
+def test_data_is_forwarded_over_a_straggler_where_there_is_no_other_way() -> None:
+    """On a line of ranks with the straggler in its middle."""
+    schedule = stragglar(4, 1)
+    found = forwarded(schedule, [(0, 1), (1, 2), (2, 3)], around_straggler=True)
+    buffers = np.arange(16).reshape(4, 4)
+    assert (carried_out(found.to_json(), buffers) == execute(schedule, buffers)).all()
 
 
 def test_forwarding_to_an_unreachable_rank_is_refused() -> None:

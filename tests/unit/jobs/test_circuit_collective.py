@@ -73,3 +73,11 @@ def test_the_predicted_cost_of_a_change_is_the_measured_one():
     byte = LARGE * TWIN.beta
     assert expected["total_rhd_repointed_16mib"] == pytest.approx(4 * 3e-4 + 1.5 * byte + 40e-3)
     assert expected["total_rhd_forwarded_16mib"] == pytest.approx(6 * 3e-4 + 2.5 * byte)
+
+
+@pytest.mark.parametrize(("named", "early"), [(3, True), (None, False)])
+def test_data_is_forwarded_around_a_straggler_that_is_named(named, early):
+    found = job(algorithms=("stragglar",), circuits="forward", straggler=named)
+    (stage,) = found.for_rank()["options"]["schedules"]["stragglar_forwarded"]
+    first = [hop for step in stage["rounds"][:4] for hop in step]
+    assert all(3 not in hop[:2] for hop in first) == early
