@@ -64,8 +64,9 @@ class TrainOptions:
     spares: int = 0
     topology: TopologyOption = RING
     collective: Collective = REFERENCE
-    """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
-    the one that the cost model expects to be fastest with the ranks that are late."""
+    """What sums the gradients: the ring, which needs its neighbours only, or a schedule, which on
+    circuits forwards data around the ring; with auto the one that the cost model expects to be
+    fastest with the ranks that are late."""
     straggler: int | None = None
     """The rank that stragglar and direct expect last; without it, the last rank."""
     steps: int | None = None
@@ -124,7 +125,9 @@ class TrainOptions:
     def _check_collective(self) -> None:
         known = ALL_REDUCES.get(self.collective, UNKNOWN)
         if not known.is_built_in and self.topology != RING:
-            raise ValueError(f"{self.collective} uses a packet switch, so it takes no topology")
+            raise ValueError(
+                f"{self.collective} takes no topology: on circuits its data goes around a ring"
+            )
         if self.ranks < known.least:
             raise ValueError(f"{self.collective} takes two ranks or more, and there is only one")
         check_pairs(self.ranks, self.collective)

@@ -16,6 +16,7 @@ from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 if TYPE_CHECKING:
     from testbed.collectives.algorithms import Algorithm
     from testbed.collectives.cost import Links
+    from testbed.collectives.forwarding import Forwarded
     from testbed.collectives.schedule import Schedule
 
 _MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
@@ -65,6 +66,15 @@ class Train(Job):
             **({"checkpoint": asdict(checkpoint)} if checkpoint else {}),
         }
 
+    def on_circuits(self) -> Train:
+        """Return the job for a circuit switch: what is no ring is forwarded around one.
+
+        Raise ValueError where that has no sense.
+        """
+        if self._is_built_in or self.chooses is not None:
+            return self
+        return AroundRing(self._options)
+
     def gradient_bytes(self, state_bytes: int) -> int:
         """Return a third of the state, which holds the parameters and both moments of Adam."""
         return state_bytes // 3
@@ -80,15 +90,52 @@ class Train(Job):
         values, is_late = dict[str, float](), bool(late and step)
         if self.chooses is not None or not (is_late or self._options.predicts_step_time):
             return values
-        from testbed.collectives.cost import cost
-
         size = _of_a_ring(self.gradient_bytes(state_bytes), self._options.rings)
-        on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
+        on_time, held_up = (self._seconds(size, links, who) for who in ({}, late))
         if self._options.predicts_step_time:
             values["step_time"] = (self._options.pace or 0.0) + on_time
         if is_late:
             values["straggling_step_time"] = step + held_up - on_time
         return values
+
+    def _seconds(self, size: int, links: Links, late: Mapping[int, float]) -> float:
+        """Return what a sum takes by the cost model, from when all ranks but the late are ready."""
+        from testbed.collectives.cost import cost
+
+        return cost(self._schedule, size, links, late).total
+
+
+class AroundRing(Train):
+    """Training on a ring of circuits whose sums follow another schedule, forwarded around it."""
+
+    def __init__(self, options: TrainOptions) -> None:
+        """Refuse two ranks: of these one alone has nobody to begin with; ValueError."""
+        super().__init__(options)
+        if options.ranks == 2:
+            raise ValueError(
+                f"of two ranks on circuits {options.collective} has none that the data could be "
+                "forwarded over; leave `collective` out, or use a lab with a packet switch"
+            )
+        self.topology = options.topology
+
+    @cached_property
+    def _hops(self) -> Forwarded:
+        from testbed.collectives.forwarding import forwarded
+        from testbed.collectives.repointing import pair_of, ring_joints
+
+        lit = map(pair_of, ring_joints(self.ranks))
+        return forwarded(self._schedule, lit, around_straggler=True)
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return what `Train` tells a rank, with the hops of the schedule."""
+        told = dict(super().for_rank())
+        told["options"] = {**told["options"], "schedule": self._hops.to_json(), "around": True}
+        return told
+
+    def _seconds(self, size: int, links: Links, late: Mapping[int, float]) -> float:
+        from testbed.collectives.own_pace import seconds_at_own_pace
+
+        return seconds_at_own_pace(self._hops.as_sends(), size, links, late)[0]
 
 
 class AllReduce(Job):

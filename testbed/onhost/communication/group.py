@@ -15,6 +15,7 @@ from .connections import PeerConnections
 from .execution import STAGING, Execution
 from .layout import Layout
 from .rank_schedule import RankSchedule, ScheduleRecord
+from .state_transfer import OPENING, STATE, receive_state, send_state
 
 
 class Group(Communicator):
@@ -63,3 +64,16 @@ class Group(Communicator):
         for peer in layout.peers:
             self.connections.limit_unsent(peer, limited=not layout.stays)
         return Execution(self.connections, layout, vector, self._staging).run()
+
+    def send_state(self, state: memoryview) -> None:
+        """Send a job's state to the next rank, which calls `receive_state`."""
+        to = (self.rank + 1) % self.ranks
+        send_state(self.connections, to, self._state_opening(state), state)
+
+    def receive_state(self, buffer: memoryview) -> None:
+        """Fill `buffer` with the state of the previous rank; raise Corrupt for a wrong checksum."""
+        source = (self.rank - 1) % self.ranks
+        receive_state(self.connections, source, self._state_opening(buffer), buffer)
+
+    def _state_opening(self, state: memoryview) -> bytes:
+        return OPENING.pack(STATE, self.generation, self._number, len(state))

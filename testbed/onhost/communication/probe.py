@@ -20,7 +20,8 @@ import numpy as np
 from .connections import NEXT, PREVIOUS
 from .group import Group
 from .rank_schedule import Part, RankSchedule
-from .ring import Ring, receive_opening
+from .ring import Ring
+from .state_transfer import receive_opening
 from .tasks import Task, receive_all, run, send_all, sleep_until
 
 LONG = 8 << 20
@@ -79,7 +80,7 @@ def _send_long(ring: Ring, opening: bytes) -> Task:
 
 def _receive_long(ring: Ring, opening: bytes, instants: list[float]) -> Task:
     """Take the long message; say when its head and when all of it had arrived."""
-    yield from receive_opening(ring.connections, opening)
+    yield from receive_opening(ring.connections, opening, PREVIOUS)
     buffer = bytearray(_PIECE)
     for size in (LEAD, LONG - LEAD):
         for _ in range(size // _PIECE):

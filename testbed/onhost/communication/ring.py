@@ -10,23 +10,18 @@ on every rank and at any speed.
 from __future__ import annotations
 
 import select
-import struct
 import time
-import zlib
 
 import numpy as np
 
-from ..errors import Corrupt
-from .communicator import Communicator, Vector, check_opening, chunk_bounds
+from .communicator import Communicator, Vector, chunk_bounds
 from .connections import BLOCKED, MOVED, NEXT, PREVIOUS, Peer, PeerConnections
 from .rank_schedule import ScheduleRecord
-from .tasks import Task, receive_all, run, send_all
+from .state_transfer import OPENING, STATE, receive_opening, receive_state, send_state
+from .tasks import Task, run
 
 SEGMENT = 256 << 10
 """Most bytes that are taken in before they are reduced and passed on."""
-
-OPENING = struct.Struct("!4sIQQ")  # kind, generation, number of the message on its link, bytes
-_CHECKSUM = struct.Struct("!I")
 
 
 class Ring(Communicator):
@@ -68,32 +63,11 @@ class Ring(Communicator):
 
     def send_state(self, state: memoryview) -> None:
         """Send a job's state to the next rank, which calls `receive_state`."""
-        run(self.connections, self._state_out(state))
+        send_state(self.connections, NEXT, self.opening(STATE, len(state)), state)
 
     def receive_state(self, buffer: memoryview) -> None:
         """Fill `buffer` with the state of the previous rank; raise Corrupt for a wrong checksum."""
-        run(self.connections, self._state_in(buffer))
-
-    def _state_out(self, state: memoryview) -> Task:
-        yield from send_all(self.connections, NEXT, self.opening(b"STAT", len(state)))
-        checksum = 0
-        for start in range(0, len(state), SEGMENT):
-            segment = state[start : start + SEGMENT]
-            checksum = zlib.crc32(segment, checksum)
-            yield from send_all(self.connections, NEXT, segment)
-        yield from send_all(self.connections, NEXT, _CHECKSUM.pack(checksum))
-
-    def _state_in(self, buffer: memoryview) -> Task:
-        yield from receive_opening(self.connections, self.expected(b"STAT", len(buffer)))
-        checksum = 0
-        for start in range(0, len(buffer), SEGMENT):
-            segment = buffer[start : start + SEGMENT]
-            yield from receive_all(self.connections, PREVIOUS, segment)
-            checksum = zlib.crc32(segment, checksum)
-        sent = bytearray(_CHECKSUM.size)
-        yield from receive_all(self.connections, PREVIOUS, sent)
-        if sent != _CHECKSUM.pack(checksum):
-            raise Corrupt(f"{len(buffer)} bytes of state were received with a wrong checksum")
+        receive_state(self.connections, PREVIOUS, self.expected(STATE, len(buffer)), buffer)
 
     def opening(self, kind: bytes, size: int) -> bytes:
         """Return the opening of the next message to the next rank."""
@@ -104,13 +78,6 @@ class Ring(Communicator):
         """Return the opening that the next message from the previous rank must have."""
         self._expected += 1
         return OPENING.pack(kind, self.generation, self._expected, size)
-
-
-def receive_opening(connections: PeerConnections, expected: bytes, source: Peer = PREVIOUS) -> Task:
-    """Receive a message's opening from the previous rank; raise unless it is the expected one."""
-    opening = bytearray(len(expected))
-    yield from receive_all(connections, source, opening)
-    check_opening(opening, expected)
 
 
 class Streams:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol, Union
 
 from ..communication.circuits import CHANGES, CircuitGroup, FabricPorts
-from ..communication.connections import PeerConnections
+from ..communication.connections import NEXT, PREVIOUS, PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.handshake import connect_neighbours, connect_peers
@@ -30,6 +30,9 @@ from .state import State
 
 Communicator = Union[Ring, Group, CircuitGroup, MeshGroups]
 
+WITH_NEIGHBOURS = (Ring, Group)
+"""Those in which a rank hands its state on to the next one."""
+
 DISK = "disk"
 """In place of the rank that a state is taken from: the checkpoint of the rank itself."""
 
@@ -43,7 +46,8 @@ class Job(Protocol):
     state: State
     loss: float | None
     connects_to: str
-    """The ranks that each rank connects to: its `neighbours` in a ring, or `everybody`.
+    """The ranks that each rank connects to: its `neighbours` in a ring, these as `neighbours both
+    ways`, between which schedules forward data, or `everybody`.
 
     Where its options name `circuits`, those that the circuits lead to, and where they name
     `groups`, those that are in one with it."""
@@ -194,6 +198,10 @@ class Member:
             to_previous = self._from_previous, tuple(members[identity.previous]["second"])
             return TwoRings.connect(listeners, self._second, to_next, to_previous, identity, leave)
         pair = connect_neighbours(listeners, to_next, identity, leave)
+        if self._job.connects_to == "neighbours both ways":
+            named = {identity.next: pair[NEXT], identity.previous: pair[PREVIOUS]}
+            connections = PeerConnections(named, identity.generation, leave)
+            return Group(rank, identity.ranks, connections, around=True, shared=False)
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(
@@ -214,7 +222,9 @@ class Member:
             state.rewind(step)
         elif source == DISK and self._checkpoints is not None:
             size = self._checkpoints.restore(ring.rank, step)
-        elif isinstance(ring, Ring) and source == previous and len(received_by) < ring.ranks:
+        elif isinstance(ring, WITH_NEIGHBOURS) and (
+            source == previous and len(received_by) < ring.ranks
+        ):
             received = state.incoming()
             size = len(received)
             ring.receive_state(received)
@@ -226,7 +236,7 @@ class Member:
         self._control.emit(
             "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
         )
-        if isinstance(ring, Ring) and str((ring.rank + 1) % ring.ranks) in received_by:
+        if isinstance(ring, WITH_NEIGHBOURS) and str((ring.rank + 1) % ring.ranks) in received_by:
             ring.send_state(state.outgoing())
         if self._checkpoints is not None:
             self._checkpoints.begin(ring.rank, ring.generation)

@@ -50,6 +50,8 @@ class Options:
     batch: int = 3
     learning_rate: float = 1e-3
     schedule: Mapping[str, Any] | None = None
+    around: bool = False
+    """The schedule forwards data around a ring of ranks, in which no others are connected."""
     pace: Optional[float] = None
     rings: int = 1
 
@@ -65,6 +67,8 @@ class Job:
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         given = self._options = Options(**options)
         self.connects_to = "neighbours" if given.schedule is None else "everybody"
+        if given.around:
+            self.connects_to = "neighbours both ways"
         shape = Shape(given.dim, given.layers, given.heads, given.hidden, given.sequence)
         self._seed, self._all_sequences = seed, given.batch * ranks
         self._model = Model(shape)

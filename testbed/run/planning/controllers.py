@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from testbed.collectives.algorithms import REFERENCE
 from testbed.control.controller import (
     ChosenCollective,
     CircuitPlanner,
@@ -132,6 +133,7 @@ def check_controllers(
             where = experiment.source.where(*spec.steps)
             raise FileError(where, f"{spec.name} does not fit job {spec.job}: {error}") from None
         _check_checkpoints(experiment, spec)
+        _check_membership(experiment, spec, placements[spec.job].job)
     _check_faults(experiment)
     return tuple(planned)
 
@@ -184,6 +186,23 @@ def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:
             hint="write `checkpoint: {every: 20, directory: /shared}`, of a file system that all "
             "hosts share",
         )
+
+
+def _check_membership(experiment: Experiment, spec: ControllerSpec, job: Job) -> None:
+    """Refuse to replace or leave out ranks of a job that follows a schedule, where it cannot be."""
+    if not spec.is_policy or "membership" not in spec.acts_on:
+        return
+    why, collective = "", getattr(experiment.jobs[spec.job].options, "collective", REFERENCE)
+    if isinstance(job, StepJob) and job.chooses is not None:
+        why = "a rank that takes another's place was not told which collective was chosen"
+        hint = f"write which `collective` the job is to have, or remove {spec.kind}"
+    elif collective != REFERENCE and kind("policies", spec.kind).recovery.newcomer == "never":
+        why = f"{collective} is a schedule of the {job.ranks} ranks that the job begins with"
+        hint = f"use a policy that has a spare take the place, as splice, or remove {spec.kind}"
+    if why:
+        where = experiment.source.where(*spec.steps, "kind")
+        message = f"{spec.kind} cannot repair job {spec.job}: {why}"
+        raise FileError(where, message, hint=hint)
 
 
 def _check_fibres(

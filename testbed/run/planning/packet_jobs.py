@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.errors import FileError
 from testbed.fabric.topologies import RING, name_of
-from testbed.jobs.contracts import CircuitRequestingJob, Job
+from testbed.jobs.contracts import CircuitRequestingJob, Job, StepJob
 from testbed.plugins import kind
 from testbed.run.planning.job_circuits import refuse_other_circuits
 from testbed.schema import Experiment, Lab
@@ -42,9 +42,10 @@ def check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
         message = f"the ranks of job {name} ask for circuits, and a packet switch has none"
         raise FileError(where("jobs", name, "kind"), message, hint="use a lab with circuits")
     for spec in experiment.reacting():
-        if "membership" in spec.acts_on and job.topology is None:
-            message = f"{spec.kind} restores ranks from their neighbours in a ring, and job {name} "
-            message += "runs schedules between all ranks"
+        has_steps = job.topology is not None or isinstance(job, StepJob)
+        if spec.job == name and "membership" in spec.acts_on and not has_steps:
+            message = f"{spec.kind} restores a rank from the one before it, and "
+            message += _why_not(name, getattr(experiment.jobs[name].options, "mesh", None))
             raise FileError(where(*spec.steps, "kind"), message, hint=f"remove {spec.kind}")
     if getattr(experiment.jobs[name].options, "circuits", "auto") != "auto":
         message = "a packet switch has no circuits to re-point or to forward over"
@@ -58,6 +59,12 @@ def check_packet_job(experiment: Experiment, name: str, job: Job) -> None:
         message = f"a packet switch has no circuits to make a {name_of(job.topology)} of"
         hint = f"remove `topology`{_OR_ELSE}"
         raise FileError(where("jobs", name, "topology"), message, hint=hint)
+
+
+def _why_not(name: str, mesh: object) -> str:
+    if mesh is not None:
+        return f"those of job {name} are in groups of a mesh, beside others that hold other states"
+    return f"those of job {name} time collectives in turn: one that is cut short is no sample"
 
 
 def check_spares_in_use(experiment: Experiment, name: str, hosts: tuple[str, ...]) -> None:

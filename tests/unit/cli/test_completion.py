@@ -29,7 +29,7 @@ def offered(line, cwd=ROOT, **variables):
 
 LINES = [
     ("testbed swi", ["switch"]),
-    ("testbed plan lum", ["lumion", "lumion-migrate"]),
+    ("testbed plan lum", ["lumion", "lumion-migrate", "lumion-stragglar"]),
     ("testbed run lumion --lab seri", ["serial-rack"]),
     ("testbed switch o", ["ocs"]),
     ("testbed lock --lab rack p", ["pdu"]),

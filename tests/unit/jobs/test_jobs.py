@@ -83,6 +83,38 @@ def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
     assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 
+def test_on_circuits_a_schedule_is_forwarded_around_the_ring_and_its_straggler():
+    job = Train(TrainOptions(ranks=6, collective="stragglar", straggler=2)).on_circuits()
+    told = json.loads(json.dumps(job.for_rank()))["options"]
+    program = import_module("testbed.onhost.jobs.train").Job(told, 7, 6)
+    assert (job.topology, program.connects_to) == (Ring(), "neighbours both ways")
+    rounds = told["schedule"]["rounds"]
+    assert all(abs(hop[0] - hop[1]) in (1, 5) for step in rounds for hop in step)
+    begun = [any(2 in hop[:2] for hop in step) for step in rounds]
+    assert begun.index(True) >= 4, "its first four rounds, and what forwarding adds to them"
+
+
+def test_the_model_expects_less_of_a_late_rank_that_others_begin_without():
+    links, size = Links(1e-4, 8 / 480e6), 12 << 20
+
+    def added(collective):
+        job = Train(TrainOptions(ranks=4, collective=collective, pace=0.1)).on_circuits()
+        on_time = job.predict_steps(links, {}, 0.5, size)["step_time"]
+        late = job.predict_steps(links, {3: 0.2}, on_time, size)["straggling_step_time"]
+        return late - on_time
+
+    assert added("ring") == pytest.approx(0.2)
+    assert 0.05 < added("stragglar") < 0.19
+
+
+def test_a_ring_and_a_choice_stay_as_they_are_on_circuits_and_two_ranks_are_refused():
+    for collective in ("ring", "auto"):
+        job = Train(TrainOptions(ranks=4, collective=collective))
+        assert job.on_circuits() is job
+    with pytest.raises(ValueError, match="of two ranks on circuits stragglar has none"):
+        Train(TrainOptions(ranks=2, collective="stragglar")).on_circuits()
+
+
 def test_training_ends_with_its_last_step_if_one_is_set():
     ends = Train(TrainOptions(ranks=2, steps=30))
     assert (ends.last_step, ends.endless) == (29, False)
@@ -139,7 +171,7 @@ def test_the_default_model_has_its_documented_state_size():
         ),
         (
             {"collective": "rhd", "topology": Torus((2,))},
-            "rhd uses a packet switch, so it takes no topology",
+            "rhd takes no topology: on circuits its data goes around a ring",
         ),
         ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
         ({"collective": "direct", "straggler": 2}, "straggler 2 is not a rank: the ranks are 0 to"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.forwarding import forwarded
 from testbed.collectives.schedule import to_json
 from testbed.onhost.communication.rank_schedule import RankSchedule
 from testbed.onhost.jobs.model import Model, Shape
@@ -159,3 +160,48 @@ def test_many_interrupted_steps_change_no_parameters(gang, name, fate):
         job = gang("train", options(name), RANKS)
         break_first_step(job, name, rank, part.round, fate)
         job.close()
+
+
+def around(name: str) -> dict:
+    """Return the options of training on the circuits of a ring, around which data is forwarded."""
+    lit = [(rank, (rank + 1) % RANKS) for rank in range(RANKS)]
+    hops = forwarded(all_reduce(name, RANKS, 1), lit, around_straggler=True)
+    return {**TRAIN, "schedule": hops.to_json(), "around": True}
+
+
+@pytest.mark.parametrize("name", ["rhd", "direct", "stragglar"])
+def test_a_schedule_forwarded_around_a_ring_ends_with_the_same_bits(gang, name):
+    job = gang("train", around(name), RANKS)
+    job.tell("finish", after_step=STEPS - 1)
+    job.join(1)
+    state, losses = on_paper([name] * STEPS)
+    assert {done["digest"] for done in job.hear("done")} == {state.sha256()}
+    assert [step["loss"] for step in job.members[0].of_kind("step")] == losses
+
+
+@pytest.mark.parametrize("told", [around("stragglar"), options("stragglar")])
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_spare_gets_its_state_from_the_rank_before_it_and_follows_the_schedule(
+    gang, told, victim
+):
+    """Both where ranks are joined in a ring and where each is connected to all."""
+    job = gang("train", told, RANKS)
+    job.join(1)
+    job.hear("step", step=2)
+    job.tell("leave", generation=1)
+    step = min(said["committed"] for said in job.hear("left"))
+    job.replace(victim)
+    job.tell("finish", after_step=step + 2)
+    job.join(2, step=step, restore={str(victim): (victim - 1) % RANKS})
+    ends = {done["digest"] for done in job.hear("done")}
+    state, _ = on_paper(["stragglar"] * (step + 3))
+    assert ends == {state.sha256()}
+    names = {said["algorithm"] for said in job.members[victim].of_kind("step")}
+    assert names == {told["schedule"]["name"]}
+
+
+def test_a_state_from_a_rank_that_is_not_the_one_before_is_refused(gang):
+    job = gang("train", around("stragglar"), RANKS)
+    job.join(1, restore={"2": 0})
+    refused = job.members[2].hear("refused", generation=1)
+    assert refused["why"] == "rank 2 cannot be restored from rank 0"

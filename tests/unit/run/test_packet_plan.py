@@ -51,6 +51,13 @@ def test_an_experiment_may_require_a_kind_of_fabric_or_accept_any(plan, fabric):
 
 
 KILL = "\nfaults: [{kind: power-cut, target: random, at: {step: 2}}]"
+TRAINS = "kind: allreduce, ranks: 3, spares: 1, sizes: [64 KiB]"
+
+
+def trains(collective):
+    return f"kind: train, ranks: 4, steps: 9, collective: {collective}"
+
+
 REFUSED = {
     "circuits": (
         [("fabric: any", "fabric: circuit")],
@@ -73,7 +80,26 @@ REFUSED = {
             ("ranks: 3, spares: 1", "ranks: 4, mesh: {dp: 2, tp: 2}"),
         ],
         [],
-        "splice restores ranks from their neighbours in a ring, and job main runs schedules",
+        "splice restores a rank from the one before it, and those of job main are in groups of a "
+        "mesh, beside others that hold other states",
+    ),
+    "a policy for ranks that time collectives": (
+        [
+            ("jobs:", "policy: {kind: splice}\njobs:"),
+            ("kind: allreduce, ranks: 3, spares: 1", "kind: collective, ranks: 4"),
+        ],
+        [],
+        "those of job main time collectives in turn: one that is cut short is no sample",
+    ),
+    "a policy that leaves ranks of a schedule out": (
+        [("jobs:", "policy: {kind: shrink}\njobs:"), (TRAINS, trains("stragglar"))],
+        [],
+        "shrink cannot repair job main: stragglar is a schedule of the 4 ranks",
+    ),
+    "a policy for a job that chooses its collective": (
+        [("jobs:", "policy: {kind: splice}\njobs:"), (TRAINS, trains("auto"))],
+        [],
+        "splice cannot repair job main: a rank that takes another's place was not told which",
     ),
     "a spare on a host in use for a policy that knows one rank a host": (
         [
@@ -109,6 +135,16 @@ def test_a_host_without_a_port_on_the_packet_switch_is_refused(plan):
     port = "    ports:\n      p0: {interface: eth1, address: 10.0.0.2/24, packet: tor.2}\n"
     with pytest.raises(FileError, match="h1 of lab packet-rack is on no packet switch"):
         plan(lab=[(port, "")])
+
+
+@pytest.mark.parametrize("policy", ["splice", "restart"])
+def test_a_job_that_follows_a_schedule_may_have_a_spare_take_a_place(plan, policy):
+    text = trains("stragglar, spares: 1, checkpoint: {every: 5}")
+    kill = KILL.replace("power-cut", "rank-kill")
+    changes = [("jobs:", f"policy: {{kind: {policy}}}\njobs:"), (TRAINS + "}", text + "}" + kill)]
+    found = plan([*changes, ("hosts: 4", "hosts: 5")])
+    (job,) = [step for step in found.steps if isinstance(step, StartJob)]
+    assert job.spares == ("h4",)
 
 
 def test_a_spare_may_be_on_a_host_that_runs_a_rank(plan):
