@@ -70,6 +70,7 @@ NOT_ON_A_RACK = {
     "opus-one-change": "rail",
     "opus-packet": "packet-rails",
     "opus-replace": "rails",
+    "opus-static": "rails-wide",
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
