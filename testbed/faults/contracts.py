@@ -90,7 +90,7 @@ class Fault(Protocol):
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
         """Return the observer's name if this report of an agent proves the fault, or "".
 
-        Where the report is on a step, `arrived` in it is when its rank entered the collective, in
+        Where it is on a step or sample, `arrived` in it is when its rank entered the collective, in
         seconds on the orchestrator's clock.
         """
 

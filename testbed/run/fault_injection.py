@@ -43,6 +43,14 @@ def made_fault(experiment: Experiment, number: int = JOB_FAULT) -> Fault:
     return fault
 
 
+def _arrival(event: Event) -> float | None:
+    """Return when a rank came to the collective of all ranks that it reports, by its own clock."""
+    if event.kind == "step":
+        at: float = event.data["collective"][0]
+        return at
+    return event.data["begin"] if event.kind == "sample" and "dimension" not in event.data else None
+
+
 def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim | None:
     """Return the victim: the host that runs the rank now, or the rank at the given port.
 
@@ -117,8 +125,8 @@ class FaultInjection:
         if self.receipt:
             return
         message = dict(report.message)
-        if event and event.kind == "step":
-            arrived = clocks.instant(event, event.data["collective"][0])
+        if event and (at := _arrival(event)) is not None:
+            arrived = clocks.instant(event, at)
             message |= {"arrived": arrived.middle} if arrived else {}
         self.receipt = self.fault.receipt(self.victim, report.host, message)
         if self.receipt:

@@ -160,3 +160,61 @@ def lab(hosts: int, edge: int) -> str:
         "twin: {settle: 10 ms, loss_of_signal: 2 ms, link_up: 10 ms, rate: 100 Mbit/s}",
     ]
     return "\n".join(rows) + "\n"
+
+
+BESIDE_A_SLICE = """\
+experiment: beside-a-slice
+question: Does a slice whose sums move its circuits round by round leave the slice beside it alone?
+needs: {hosts: 6, fabric: circuit}
+jobs:
+  stragglar:
+    kind: collective
+    ranks: 4
+    hosts: [m0, m1, m2, m3]
+    circuits: re-point
+    algorithms: [stragglar]
+    sizes: [768 KiB]
+    iterations: 4
+  tenant:
+    kind: train
+    ranks: 2
+    hosts: [m4, m5]
+    rings: 2
+    steps: 40
+    pace: 60 ms
+    dim: 96
+    hidden: 256
+    batch: 1
+faults: [{kind: straggler, job: stragglar, target: rank 3, at: {step: 1}, delay: 200 ms}]
+checks:
+  stragglar.steps: {equals: 4}
+  tenant.steps: {equals: 40}
+"""
+
+
+def test_stragglar_moves_its_circuits_in_a_slice_while_another_tenant_has_one_beside_it(
+    testbed: CommandLine, tmp_path: Path
+) -> None:
+    """On one mesh, through which the circuits of both are routed; the tenant's stay all along."""
+    file = tmp_path / "beside-a-slice.yaml"
+    file.write_text(BESIDE_A_SLICE)
+    where = ["--lab", "everything", "--results", str(testbed.results), "--twin", "--json"]
+    done = testbed("run", str(file), *where, limit=200)
+    assert done.code == 0, done.err
+    rows = (testbed.results / "latest" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(row) for row in rows]
+    rounds: dict[str, list[int]] = {"stragglar": [], "tenant": []}
+    for event in events:
+        if event["kind"] in ("step", "sample"):
+            assert event["data"]["verified"], event
+            rounds[event["job"]].append(event["seq"])
+    both = max(map(min, rounds.values())), min(map(max, rounds.values()))
+    changes = [e for e in events if e["kind"] == "fabric.change" and both[0] < e["seq"] < both[1]]
+    assert len(changes) > 10, "rounds ask for circuits while the tenant makes steps"
+    assert {change["owner"] for change in changes} == {"stragglar"}
+    for change in changes:
+        data = change["data"]
+        assert data["disturbed"] == []
+        assert not [c for c in (*data["removed"], *data["added"]) if "m4" in c or "m5" in c]
+    lost = [e for e in events if e["kind"] == "symptom" and e["data"].get("host") in ("m4", "m5")]
+    assert not [e for e in lost if both[0] < e["seq"] < both[1]]
