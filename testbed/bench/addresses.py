@@ -61,6 +61,11 @@ def of_port(host: str, port: int) -> tuple[str, ...]:
     return tuple(_local(a, f"[{a}]:{port}" if ":" in a else f"{a}:{port}") for a in _numeric(host))
 
 
+def of_name(name: str) -> tuple[str, ...]:
+    """Return the numeric addresses of a machine; its name where the name service knows none."""
+    return _numeric(name)
+
+
 def look_up(hosts: Iterable[str]) -> None:
     """Resolve host names in parallel, so that a silent name server delays only once."""
     wanted = sorted({host.lower() for host in hosts} - _known.keys())

@@ -101,6 +101,15 @@ class Guard:
             )
         self.host(host)
 
+    def control(self, protocol: str) -> None:
+        """Raise UsageError unless programs of others may move circuits by a protocol."""
+        if protocol not in self._lab.controlled_by:
+            raise UsageError(
+                f"lab {self._lab.lab} does not permit programs that speak {protocol} to move its "
+                "circuits",
+                hint=f"permit it in the lab file: controlled_by: [{protocol}]",
+            )
+
     def _instrument(self, name: str, parts: Iterable[str]) -> None:
         boxes = [box_of(self._lab, name), *self.answered.keys_of_instrument(name)]
         self._check(boxes, portions(self._lab, name, parts), name)

@@ -47,7 +47,7 @@ COMMANDS = {
     "profile": CommandEntry(
         "Print a job's stages on rails, and what slow circuits would cost.", ("profiling",)
     ),
-    "opus": CommandEntry("Answer shims of Opus as its controller does, emulated.", ("opus",)),
+    "opus": CommandEntry("Have shims of Opus move a lab's rails, or emulated ones.", ("opus",)),
     "propius": CommandEntry("Serve a part of Propius: jobs that share clients.", ("propius",)),
     "list": CommandEntry("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
     "export": CommandEntry("Print every number of runs as CSV, or write Parquet.", ("exporting",)),

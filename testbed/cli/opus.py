@@ -1,76 +1,120 @@
-"""The command `opus`: answer shims as the authors' controller of Opus does, with emulated rails."""
+"""The command `opus`: speak the protocol of Opus, on the rails of a lab or emulated ones."""
 
 from __future__ import annotations
 
-import sys
-import tempfile
-import threading
-import time
-from contextlib import ExitStack
+import math
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from testbed.cli.app import app, seconds_of
-from testbed.clock import utc
-from testbed.errors import LabError, UsageError
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    LabOption,
+    ResultsOption,
+    SetOption,
+    TwinOption,
+    app,
+    seconds_of,
+)
+from testbed.cli.opus_emulated import EMULATED, EmulatedRails, Side
+from testbed.cli.opus_lines import OpusLines
+from testbed.cli.twins import inside_twin, named_lab
+from testbed.errors import UsageError
+from testbed.twin.machine import TWIN_VARIABLE
 
 _PORT = 1234
 """Where the authors' shims connect to."""
 
 
-@app.command(epilog="Example: testbed opus --nodes 192.0.2.1,192.0.2.2 --rails 2 --delay 50ms")
+_SideArgument = Annotated[
+    Side, typer.Argument(help="Whose side: their controller's, or their rail worker's.")
+]
+_NodesOption = Annotated[
+    str,
+    typer.Option(
+        metavar="IP,IP,…",
+        help="The addresses that ranks connect from, by host; those of the lab by default.",
+        show_default=False,
+    ),
+]
+_HostsOption = Annotated[
+    str,
+    typer.Option(metavar="HOST,…", help="The lab's hosts, in order; all by default."),
+]
+_RailsOption = Annotated[
+    int | None,
+    typer.Option(
+        help="How many rails there are: one, or of a lab as many as switches of a host.",
+        min=1,
+        max=64,
+        show_default=False,
+    ),
+]
+_DelayOption = Annotated[
+    str, typer.Option(metavar="TIME", help="What a change takes; of a lab, besides its own.")
+]
+_ListenOption = Annotated[str, typer.Option(metavar="IP:PORT", help="Where shims connect to.")]
+_SocketsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where rail workers have their Unix sockets; /tmp for the worker's side.",
+        show_default=False,
+    ),
+]
+_ForOption = Annotated[
+    str, typer.Option("--for", metavar="TIME", help="End after so long.", show_default=False)
+]
+
+
+@app.command(
+    epilog="Examples: testbed opus controller --nodes 192.0.2.1,192.0.2.2 --rails 2 --delay 50ms; "
+    "testbed opus controller --lab rails --listen 0.0.0.0:1234; "
+    "testbed opus worker --hosts h0,h1,h2,h3 --stages 2 --twin rails"
+)
 def opus(
-    nodes: Annotated[
-        str, typer.Option(metavar="IP,IP,…", help="The addresses that ranks connect from, by host.")
-    ],
-    rails: Annotated[int, typer.Option(help="How many rails there are.", min=1, max=64)] = 1,
-    delay: Annotated[str, typer.Option(metavar="TIME", help="What a change takes.")] = "0 s",
-    listen: Annotated[
-        str, typer.Option(metavar="IP:PORT", help="Where shims connect to.")
-    ] = f"127.0.0.1:{_PORT}",
-    sockets: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where rail workers have their Unix sockets; a new one."),
-    ] = None,
-    for_: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="End after so long.", show_default=False)
-    ] = "",
-) -> None:
-    """Answer the shims of Opus (arXiv 2602.12521) as its controller does, on emulated rails.
+    side: _SideArgument = "controller",
+    nodes: _NodesOption = "",
+    hosts: _HostsOption = "",
+    rails: _RailsOption = None,
+    delay: _DelayOption = "0 s",
+    listen: _ListenOption = f"127.0.0.1:{_PORT}",
+    sockets: _SocketsOption = None,
+    for_: _ForOption = "",
+    lab: LabOption = "",
+    twin: TwinOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+) -> int:
+    """Speak the protocol of Opus (arXiv 2602.12521) with its own shims, or its own controller.
 
-    No switch is moved: a word that changes a rail takes the delay. Why a line ended is printed.
+    With a lab or a twin, their words move the circuits of its rails, which are put back at the end;
+    without, rails are emulated: a word that changes one takes the delay. Why a line ended is
+    printed, and for each stage when it was answered after the last rank had asked.
     """
-    from testbed.opus.server import ControllerServer, WorkerServer
+    takes, end = seconds_of("--delay", delay), seconds_of("--for", for_) if for_ else math.inf
+    address, names = _address(listen), _names("--nodes", nodes)
+    if not lab and not twin and TWIN_VARIABLE not in os.environ:
+        emulated = EmulatedRails(rails or 1, takes, end, OpusLines(EMULATED, json=json))
+        emulated.serve(side, address, names, sockets)
+        return 0
+    found, file = named_lab(lab, twin, set_)
+    if twin:
+        return inside_twin(twin, found, file, set_)
+    from testbed.cli.opus_on_lab import OpusOnLab
 
-    takes, end = seconds_of("--delay", delay), seconds_of("--for", for_) if for_ else None
-    address = _address(listen)
-    names = _names(nodes)
-
-    def apply(before: int, word: int) -> None:
-        if before != word:
-            time.sleep(takes)
-
-    with ExitStack() as stack:
-        folder = sockets or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="opus-")))
-        paths = [folder / f"opus_controller_ipc_{rail}" for rail in range(rails)]
-        try:
-            for path in paths:
-                stack.callback(WorkerServer(path, apply, _print).close)
-            server = ControllerServer(address, paths, names, _print)
-        except OSError as error:
-            raise LabError(f"listening failed: {error}", hint="is another one running?") from error
-        stack.callback(server.close)
-        host, port = server.address
-        print(f"shims may connect to {host}:{port}; Ctrl-C ends it", flush=True)
-        threading.Event().wait(end)
+    on_lab = OpusOnLab(found, _names("--hosts", hosts), rails, takes, end, json=json)
+    return on_lab.serve_shims(address, names, results, set_)
 
 
-def _names(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    if not names:
-        raise UsageError("--nodes names no address", hint="give one for each host, in their order")
+def _names(option: str, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if text and not names:
+        raise UsageError(f"{option} names nothing", hint="separate names by commas")
     return names
 
 
@@ -79,7 +123,3 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"--listen: {text!r} is no IP:PORT", hint="write it as 127.0.0.1:1234")
     return host, int(port)
-
-
-def _print(line: str) -> None:
-    print(f"{utc()}  {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The controller's side: communicators, requests, and the word of each rail. Pure.
+"""The controller's side: communicators, requests, and what they have rails do. Pure.
 
 What a client does wrong ends its line with a reason, and so does waiting for longer than the limit;
 who waits for a client whose line has ended is told by the end of its own. The authors' controller
@@ -7,9 +7,22 @@ ignores such messages, waits for ever, or aborts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 
+from testbed.fabric.circuits import Matching
+from testbed.opus.circuit_rails import CircuitRails
+from testbed.opus.communicators import (
+    Answered,
+    Close,
+    Communicator,
+    Done,
+    Effect,
+    Repoint,
+    Request,
+    Send,
+    SetWord,
+)
+from testbed.opus.word_rails import WordRails
 from testbed.opus.words import (
     CheckinAck,
     Comm,
@@ -20,89 +33,34 @@ from testbed.opus.words import (
     encode,
     parse,
     stage_of,
-    word_after,
 )
 
 LIMIT = 10.0
 """Seconds that a client waits for others, and a rail for its worker; shims wait as long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a line to a client."""
-
-    client: int
-    line: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """End the line of a client, and record why."""
-
-    client: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetWord:
-    """Have the worker of a rail apply a word; `worker_done` or `worker_failed` follows."""
-
-    rail: int
-    word: int
-
-
-Effect = Send | Close | SetWord
-
-
-@dataclass(slots=True)
-class _Group:
-    """A communicator; `rail` is that of the last rank that joined, as with the authors."""
-
-    ranks: int
-    since: float
-    members: list[int] = field(default_factory=list)
-    rail: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        return len(self.members) == self.ranks
-
-
-@dataclass(slots=True, eq=False)
-class _Request:
-    """What clients have asked for, all with the same number and counter."""
-
-    said: ConfigReq
-    group: _Group
-    since: float
-    asked: list[int] = field(default_factory=list)
-    is_sent: bool = False
-
-    @property
-    def needed(self) -> int:
-        return self.group.ranks if self.said.pair is None else min(2, self.group.ranks)
-
-
 class ControllerSide:
     """The state of the controller; each method returns what has to be done."""
 
-    def __init__(self, rails: int, nodes: Sequence[str], limit: float = LIMIT) -> None:
-        """Take the number of rails, and the addresses of the hosts, one for each."""
-        self._nodes = {address: number for number, address in enumerate(nodes)}
+    def __init__(
+        self, rails: WordRails | CircuitRails, nodes: Mapping[str, int], limit: float = LIMIT
+    ) -> None:
+        """Take the rails, and the number of the host at each address."""
+        self._nodes = nodes
         self._limit = limit
-        self.words = [0] * rails
-        """Of each rail, what its worker has applied last."""
+        self.rails = rails
+        self.answered: list[Answered] = []
+        """What was answered, for the record; whoever records it empties the list."""
         self._addresses: dict[int, str] = {}
-        self._groups: dict[str, _Group] = {}
-        self._requests: list[_Request] = []
+        self._groups: dict[str, Communicator] = {}
+        self._made = 0
+        self._requests: list[Request] = []
         self._last: dict[tuple[int, str, int], int] = {}
         """The last counter of a client, by communicator and number."""
-        self._queues: list[list[_Request]] = [[] for _ in range(rails)]
-        """Of each rail the requests whose words are to be applied; that of the first is."""
 
-    def start(self) -> list[Effect]:
-        """Return the first word of each rail."""
-        return [SetWord(rail, 0) for rail in range(len(self.words))]
+    def start(self) -> list[SetWord | Repoint]:
+        """Return what is to be done before clients connect: the first word of each rail."""
+        return self.rails.start()
 
     def connected(self, client: int, address: str) -> None:
         """Add a client, by the address that it connects from."""
@@ -127,44 +85,46 @@ class ControllerSide:
         name = self._name(client)
         del self._addresses[client]
         effects: list[Effect] = [Close(client, why)]
-        lost = [r for r in self._requests if client in r.group.members and not r.is_sent]
+        lost = [request for request in self._requests if _is_lost(request, client)]
         waiting = {other for request in lost for other in request.asked}
-        self._requests = [request for request in self._requests if request not in lost]
+        for request in lost:
+            self._requests.remove(request)
+            self.rails.withdraw(request)
         for group in self._groups.values():
             if client in group.members and not group.is_complete:
                 waiting |= {*group.members}
+        effects += self._carried(self.rails.left(client), now)
         self._forget(client)
         for other in sorted(waiting - {client}):
             effects += self.left(other, now, f"it waits with {name}, whose line ended: {why}")
         return effects
 
-    def worker_done(self, rail: int, word: int, now: float) -> list[Effect]:
-        """Have a rail's worker apply its word; who asked for it is told.
+    def worker_done(self, rail: int, number: int, now: float) -> list[Effect]:
+        """Have a rail's worker apply its word, or a change of circuits end: who asked is told.
 
         The authors' controller tells all members, of whom two others may wait for another pair.
         """
-        self.words[rail] = word
-        if not self._queues[rail]:
-            return []  # the word at the start
-        request = self._taken_from(rail)
-        line = encode(ConfigAck(request.said.id))
-        asked = (client for client in request.group.members if client in request.asked)
-        told = [Send(client, line) for client in asked if client in self._addresses]
-        return [*told, *self._next_word(rail)]
+        return list(self._carried(self.rails.done(rail, number), now))
 
-    def worker_failed(self, rail: int, why: str, now: float) -> list[Effect]:
-        """Have a rail's worker fail; who asked for the word is told by the end of its line."""
-        if not self._queues[rail]:
-            return []
+    def worker_failed(
+        self, rail: int, why: str, now: float, number: int = 0, present: Matching = frozenset()
+    ) -> list[Effect]:
+        """Have a rail's worker, or a change of circuits, fail; who asked is told by its end.
+
+        `present` are the circuits of the rail that are there then.
+        """
+        what, request, following = self.rails.failed(rail, number, present)
         effects: list[Effect] = []
-        for client in self._taken_from(rail).asked:
-            effects += self.left(client, now, f"the worker of rail {rail} failed: {why}")
-        return [*effects, *self._next_word(rail)]
+        if request is not None:
+            self._requests.remove(request)
+            for client in request.asked:
+                effects += self.left(client, now, f"{what}: {why}")
+        return [*effects, *self._carried(following, now)]
 
     def wake_at(self) -> float | None:
         """Return when the first deadline is over, or None."""
         since = [group.since for group in self._groups.values() if not group.is_complete]
-        since += [request.since for request in self._requests if not request.is_sent]
+        since += [request.waits_since for request in self._requests if not request.is_sent]
         return min(since) + self._limit if since else None
 
     def expire(self, now: float) -> list[Effect]:
@@ -177,12 +137,17 @@ class ControllerSide:
                 for client in [*group.members]:
                     effects += self.left(client, now, why)
         for request in [*self._requests]:
-            if not request.is_sent and now >= request.since + self._limit:
-                others = (c for c in request.group.members if c not in request.asked)
-                names = ", ".join(map(self._name, others))
+            if not request.is_sent and now >= request.waits_since + self._limit:
+                why = self._why_late(request)
                 for client in [*request.asked]:
-                    effects += self.left(client, now, f"{names} did not ask with it")
+                    effects += self.left(client, now, why)
         return effects
+
+    def _why_late(self, request: Request) -> str:
+        if request.is_complete:
+            return self.rails.waits_for(request)
+        others = (c for c in request.group.members if c not in request.asked)
+        return f"{', '.join(map(self._name, others))} did not ask with it"
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -198,24 +163,26 @@ class ControllerSide:
     def _join(self, client: int, said: Comm, now: float) -> Iterator[Effect]:
         if said.ranks < 1:
             raise Malformed(f"a communicator of {said.ranks} ranks")
-        if not 0 <= said.rail < len(self.words):
+        if not 0 <= said.rail < len(self.rails):
             raise Malformed(f"there is no rail {said.rail}")
-        group = self._groups.setdefault(said.id, _Group(said.ranks, now))
+        place = said.rail, self._nodes.get(self._addresses[client], -1)
+        self.rails.admit(client, said, place)
+        if (group := self._groups.get(said.id)) is None:
+            self._made += 1
+            group = Communicator(said.id, self._made, said.ranks, now)
+            self._groups[said.id] = group
         if client in group.members:
             raise Malformed(f"{self._name(client)} has joined {said.id} already")
         if group.is_complete:
             raise Malformed(f"all {group.ranks} ranks of {said.id} have joined already")
         if group.ranks != said.ranks:
             raise Malformed(f"{said.id} has {group.ranks} ranks, not {said.ranks}")
-        group.members.append(client)
+        group.members[client] = place
         group.rail = said.rail
         if group.is_complete:
-            line = encode(CheckinAck(said.id, self._domain(group)))
+            domain = -1 if -1 in group.hosts else int(len(group.hosts) == 1)
+            line = encode(CheckinAck(said.id, domain))
             yield from (Send(member, line) for member in group.members)
-
-    def _domain(self, group: _Group) -> int:
-        nodes = {self._nodes.get(self._addresses[client], -1) for client in group.members}
-        return -1 if -1 in nodes else int(len(nodes) == 1)
 
     def _ask(self, client: int, said: ConfigReq, now: float) -> Iterator[Effect]:
         group = self._groups.get(said.id)
@@ -225,21 +192,21 @@ class ControllerSide:
         self._check_turn(client, said)
         request = next((one for one in self._requests if one.said == said), None)
         if request is None:
-            request = _Request(said, group, now)
-        elif request.is_sent:
+            request = Request(said, group, now)
+        elif request.is_complete:
             raise Malformed(f"{self._name(client)} asks for a stage that is being made")
         gone = [member for member in group.members if member not in self._addresses]
         if group.ranks - len(gone) < request.needed:
             raise Malformed(f"client {gone[0]} of {said.id} has left, so it is never complete")
+        self.rails.check(client, request)
         if not request.asked:
             self._requests.append(request)
         self._last[client, said.id, said.number] = said.counter
         request.asked.append(client)
-        if len(request.asked) == request.needed:
-            request.is_sent = True
-            self._queues[group.rail].append(request)
-            if len(self._queues[group.rail]) == 1:
-                yield from self._next_word(group.rail)
+        request.last = now
+        yield from self._carried(self.rails.asks(client), now)
+        if request.is_complete:
+            yield from self._carried(self.rails.complete(request), now)
 
     def _check_turn(self, client: int, said: ConfigReq) -> None:
         """Raise Malformed unless a client may ask for this now, and others can ask for the same.
@@ -259,27 +226,46 @@ class ControllerSide:
                 theirs = f"with {other.said.number} and {other.said.counter}"
                 raise Malformed(f"{name} {asked}, {self._name(other.asked[0])} {theirs}")
 
-    def _taken_from(self, rail: int) -> _Request:
-        """Return the request whose word a rail's worker had, which is over."""
-        request = self._queues[rail].pop(0)
-        self._requests.remove(request)
-        return request
+    def _carried(self, outcome: Iterable[Done | SetWord | Repoint], now: float) -> Iterator[Effect]:
+        """Yield what rails have to do, and the answers to what they have done."""
+        for one in outcome:
+            if not isinstance(one, Done):
+                yield one
+                continue
+            request = one.request
+            self._requests.remove(request)
+            self.answered.append(_answered(one, now))
+            group = request.group
+            line = encode(ConfigAck(request.said.id))
+            asked = (client for client in group.members if client in request.asked)
+            yield from (Send(client, line) for client in asked if client in self._addresses)
 
     def _forget(self, client: int) -> None:
         """Drop what a client that is gone has said, and communicators that nobody is in now."""
         self._last = {key: last for key, last in self._last.items() if key[0] != client}
-        self._groups = {
-            id_: group
-            for id_, group in self._groups.items()
-            if client not in group.members
-            or (group.is_complete and any(one in self._addresses for one in group.members))
-        }
-
-    def _next_word(self, rail: int) -> list[Effect]:
-        """Return the word of the first request that waits for a rail, if there is one."""
-        if not self._queues[rail]:
-            return []
-        return [SetWord(rail, word_after(self.words[rail], self._queues[rail][0].said))]
+        gone = [
+            group
+            for group in self._groups.values()
+            if client in group.members
+            and not (group.is_complete and any(one in self._addresses for one in group.members))
+        ]
+        for group in gone:
+            del self._groups[group.id]
+            self.rails.forget(group)
 
     def _name(self, client: int) -> str:
         return f"client {client} ({self._addresses.get(client, 'gone')})"
+
+
+def _answered(done: Done, now: float) -> Answered:
+    request = done.request
+    group, count = request.group, len(request.asked)
+    hosts = tuple(sorted(group.members[client][1] for client in request.asked))
+    about = count, group.ranks, hosts, now - request.last
+    return Answered(group.rail, request.said, *about, done.changed, done.move)
+
+
+def _is_lost(request: Request, client: int) -> bool:
+    """Tell whether nobody can answer a request any more once a client is gone."""
+    members = request.asked if request.is_complete else request.group.members
+    return not request.is_sent and client in members

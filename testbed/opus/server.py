@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 from testbed.clock import now
-from testbed.opus.controller_side import LIMIT, Close, ControllerSide, Effect, Send, SetWord
+from testbed.opus.communicators import Answered, Close, Effect, Repoint, Send, SetWord
+from testbed.opus.controller_side import LIMIT, ControllerSide
+from testbed.opus.rail_actions import RailAction, RailFailed
 from testbed.opus.words import LineBuffer, Malformed
 from testbed.opus.worker_side import CHANGED, UNCHANGED, Apply, WorkerSide
 
 _READ = 1024
 """Bytes that a rail worker reads at once; what comes later is not read."""
 
-_REPLY = 255
-"""Bytes of a worker's reply that count."""
-
 _SHOWN = 40
 """Bytes of what is no word that are logged."""
 
 Log = Callable[[str], object]
+
+
+def _drop(answered: Answered) -> None:
+    """Record nothing."""
 
 
 class _Loop:
@@ -88,22 +91,21 @@ class _Loop:
 
 
 class ControllerServer:
-    """The controller's side on a TCP port; words go to the workers' Unix sockets, one per rail.
+    """The controller's side on a TCP port; `action` carries out what it has rails do.
 
-    `log` is told why each line ended, and of every worker that failed.
+    `log` is told why each line ended, and of every rail that failed; `record` is told each answer.
     """
 
     def __init__(
         self,
         address: tuple[str, int],
-        workers: Sequence[Path],
-        nodes: Sequence[str],
+        side: ControllerSide,
+        action: RailAction,
         log: Log,
-        limit: float = LIMIT,
+        record: Callable[[Answered], object] = _drop,
     ) -> None:
-        """Give every rail its first word, then listen; raise OSError where neither can be done."""
-        self._side = ControllerSide(len(workers), nodes, limit)
-        self._workers, self._log, self._limit = workers, log, limit
+        """Do what rails begin with, then listen; raise OSError where neither can be done."""
+        self._side, self._action, self._log, self._record = side, action, log, record
         self._lines: dict[int, asyncio.StreamWriter] = {}
         self._clients = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -112,7 +114,7 @@ class ControllerServer:
         self._server: asyncio.Server | None = None
         self._loop = _Loop("opus controller")
         try:
-            self._loop.run(self._listen(), limit * (len(workers) + 1))
+            self._loop.run(self._listen(), LIMIT * (len(side.rails) + 1))
         except BaseException:
             self._loop.end(self._server)
             raise
@@ -123,7 +125,6 @@ class ControllerServer:
 
     async def _listen(self) -> None:
         for effect in self._side.start():
-            assert isinstance(effect, SetWord)
             await self._apply(effect)
         host, port = self.address
         self._server = await asyncio.start_server(self._accept, host, port)
@@ -161,8 +162,11 @@ class ControllerServer:
                     self._log(f"the line of client {client} ended: {why}")
                     if (writer := self._lines.pop(client, None)) is not None:
                         writer.close()
-                case SetWord():
+                case SetWord() | Repoint():
                     self._loop.begin(self._apply(effect))
+        for answered in self._side.answered:
+            self._record(answered)
+        self._side.answered.clear()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -176,28 +180,19 @@ class ControllerServer:
     def _expire(self) -> None:
         self._do(self._side.expire(now()))
 
-    async def _apply(self, effect: SetWord) -> None:
-        """Send a word to the worker of its rail; success is what its first reply says."""
+    def _apply(self, effect: SetWord | Repoint) -> Coroutine[object, object, None]:
+        """Begin what a rail has to do, in the order of the effects, and return the rest of it."""
+        return self._applied(effect, self._action(effect))
+
+    async def _applied(self, effect: SetWord | Repoint, work: Awaitable[None]) -> None:
         try:
-            async with asyncio.timeout(LIMIT):
-                reply = await _asked(self._workers[effect.rail], effect.word)
-            if b"SUCCESS" not in reply:
-                raise OSError(f"it replied {reply.decode('ascii', 'backslashreplace')!r}")
-        except (OSError, TimeoutError) as error:
-            why = str(error) or f"no reply in {LIMIT:g} s"
-            self._log(f"the worker of rail {effect.rail} failed at word {effect.word}: {why}")
-            self._do(self._side.worker_failed(effect.rail, why, now()))
+            await work
+        except RailFailed as error:
+            self._log(f"{error.what} failed: {error.why}")
+            failed = error.why, now(), effect.number, error.present
+            self._do(self._side.worker_failed(effect.rail, *failed))
         else:
-            self._do(self._side.worker_done(effect.rail, effect.word, now()))
-
-
-async def _asked(path: Path, word: int) -> bytes:
-    reader, writer = await asyncio.open_unix_connection(path)
-    try:
-        writer.write(b"%d\n" % word)
-        return await reader.read(_REPLY)
-    finally:
-        writer.close()
+            self._do(self._side.worker_done(effect.rail, effect.number, now()))
 
 
 class WorkerServer:

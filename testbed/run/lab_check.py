@@ -82,16 +82,36 @@ def run_lab_check(
 
     The log always ends with `run.end`; an error that stopped the check is raised after that.
     """
+    findings: list[_Finding] = []
+    hosts = sorted(hosts)
+
+    def check(bench: Bench, journal: Journal, cleanup: Cleanup) -> None:
+        run_leases.take(bench, hosts)
+        findings.extend(_checked(make(bench, journal), hosts, inbox, cleanup))
+
+    return findings, run_on_bench(check, lab, run, log, inbox, run_leases)
+
+
+def run_on_bench(
+    act: Callable[[Bench, Journal, Cleanup], None],
+    lab: Lab,
+    run: RunDirectory,
+    log: EventLog,
+    inbox: Inbox,
+    run_leases: RunLeases,
+) -> list[str]:
+    """Do something on a lab, and bring it back; return the changes that could not be undone.
+
+    `act` takes the leases, and adds to the clean-up what it opens and changes. The log always ends
+    with `run.end`; an error of `act` is raised after that.
+    """
     journal = Journal(run.journal)
     bench = Bench(lab, run, journal, log, inbox.listen)
     cleanup = Cleanup(inbox, log)
-    findings: list[_Finding] = []
     problem: Exception | None = None
-    hosts = sorted(hosts)
     try:
         cleanup.push("leases", run_leases.give_back, CHANGE_LIMIT)
-        run_leases.take(bench, hosts)
-        findings = _checked(make(bench, journal), hosts, inbox, cleanup)
+        act(bench, journal, cleanup)
     except Exception as error:  # whatever it is, it must not keep the circuit lit
         problem = error
     run_leases.before_cleanup(cleanup)
@@ -109,7 +129,7 @@ def run_lab_check(
         raise _unsafe(problem, cleanup.failures)
     if problem:
         raise problem
-    return findings, cleanup.failures
+    return cleanup.failures
 
 
 def _unsafe(problem: Exception, left: list[str]) -> TestbedError:

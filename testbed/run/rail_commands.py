@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from threading import Event
 from typing import Any
 
 from testbed.bench.bench import Bench
+from testbed.bench.rail_changes import RailTurns, Turn, repoint
 from testbed.clock import Deadline
 from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
 from testbed.errors import LabError, UnsafeError
@@ -37,8 +37,7 @@ class RailCommands:
 
     def __init__(self, bench: Bench, inbox: Inbox, log: EventLog, job: str) -> None:
         self._bench, self._inbox, self._log, self._job = bench, inbox, log, job
-        self._latest: dict[str, Event] = {}
-        """Of each rail, what is set when its latest change has removed what must go."""
+        self._turns = RailTurns()
         self._held: dict[tuple[str, str], int] = {}
         """By rail and group, the number of the event that says its last stage was held back."""
 
@@ -63,30 +62,26 @@ class RailCommands:
         self._log.append("stage.lit", stage.group, rail=command.rail, stage=_row(stage), **about)
 
     def _move(self, command: MoveRail, sender: ActiveController) -> None:
-        before, cleared = self._latest.get(command.rail), Event()
-        self._latest[command.rail] = cleared
+        turn = self._turns.next(command.rail)
         number, cause = command.move.number, current_origin().cause
         if cause is None:  # a timer's: what was held back is due
             cause = self._held.get((command.rail, command.move.stage.group))
         with attributed(Origin(cause=cause)):
             sender.in_worker(
-                lambda: self._moved(command, sender, before, cleared),
+                lambda: self._moved(command, sender, turn),
                 partial(RailRefused, command.rail, number),
             )
 
-    def _moved(
-        self, command: MoveRail, sender: ActiveController, before: Event | None, cleared: Event
-    ) -> RailMoved | None:
+    def _moved(self, command: MoveRail, sender: ActiveController, turn: Turn) -> RailMoved | None:
         """Make a change; one that could not be rolled back ends the run, besides being failed.
 
         Nothing is done, and told, of one to a host that was given up: its ranks are replaced, or
         the job ends.
         """
         deadline, move = Deadline.after(_CHANGE_LIMIT), command.move
-        change = partial(self._change, command, sender, cleared, deadline)
+        change = partial(self._change, command, sender, turn, deadline)
         try:
-            if before is not None and not before.wait(deadline.left):
-                raise LabError(f"the change of {command.rail} before it has not ended")
+            turn.wait(deadline)
             _check_goes_on(sender)
             if not self._are_there(move.add):
                 return None
@@ -100,32 +95,21 @@ class RailCommands:
             self._inbox.stop(error)
             raise
         finally:
-            cleared.set()
+            turn.end()
         return RailMoved(command.rail, move.number) if self._are_there(move.add) else None
 
     def _change(
-        self, command: MoveRail, sender: ActiveController, cleared: Event, deadline: Deadline
+        self, command: MoveRail, sender: ActiveController, turn: Turn, deadline: Deadline
     ) -> None:
-        """Remove and add at once, or first remove, where a change lasts until mirrors stand.
-
-        Then what is commanded next need not wait for that. What else is in the way goes, too: it
-        was for ranks that have been replaced.
-        """
+        """Remove and add; what else is in the way goes, too: it was for ranks replaced since."""
         fabric, move, by = self._bench.fabric, command.move, sender.name
         owner, owned = self.owner(command.rail, move.stage.group), fabric.owned
         remove = move.remove & owned.all  # an attempt before may have made some of it
         remove |= self._left_behind(command.rail, move.add)
-        if remove:
-            owned.give(remove, owner, deadline)
-        if remove and not fabric.settles_unseen:
-            fabric.change(owner, remove, frozenset(), deadline, by)
-            cleared.set()
-            _check_goes_on(sender)
-            remove = frozenset()
-        fabric.change(owner, remove, move.add - owned.of(owner), deadline, by)
+        check = partial(_check_goes_on, sender)
+        repoint(fabric, owner, remove, move.add, turn, deadline, by, check)
         if not self._are_there(move.add):  # a fence has taken down what a host had before this
             fabric.change(owner, move.add, frozenset(), deadline, by)
-        cleared.set()
 
     def _left_behind(self, rail: str, add: Matching) -> Matching:
         """Return the circuits of a rail that have a port of new ones."""

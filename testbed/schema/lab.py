@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -95,6 +95,8 @@ class Lab(Document):
     """The faults that this lab permits."""
     fence: tuple[Fence, ...] = ("process",)
     """The fences that a policy may use against a host that has failed."""
+    controlled_by: tuple[Literal["opus"], ...] = ()
+    """The protocols by which programs of others may move circuits here."""
     leases: SharedLeases | None = None
     """Without it, leases are kept on the machine that the testbed runs on."""
     queue: QueuePolicy = MAKESPAN

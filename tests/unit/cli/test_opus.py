@@ -58,7 +58,9 @@ def test_why_a_line_ended_is_printed(served):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--nodes", ","], "--nodes names no address"),
+        (["--nodes", ","], "--nodes names nothing"),
+        ([], "--nodes names no address"),
+        (["--nodes", "127.0.0.1,127.0.0.1"], "127.0.0.1 and 127.0.0.1 are both at 127.0.0.1"),
         (["--nodes", "127.0.0.1", "--listen", "here"], "--listen: 'here' is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--listen", "127.0.0.1:70000"], "is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--delay", "5"], "--delay: '5'"),

@@ -2,17 +2,19 @@
 
 import pytest
 
-from testbed.opus.controller_side import Close, ControllerSide, Send, SetWord
+from testbed.opus.communicators import Close, Send, SetWord
+from testbed.opus.controller_side import ControllerSide
+from testbed.opus.word_rails import WordRails
 from testbed.opus.words import encode, parse
 
-from .transcript import NODES, RAILS, RANKS, address_of, transactions
+from .transcript import HOST_AT, RAILS, RANKS, address_of, transactions
 
 A, B = "A" * 64, "B" * 64
 
 
 def side(clients=4, rails=2):
     """Return a controller with clients on two nodes, two each."""
-    found = ControllerSide(rails, ["h0", "h1"])
+    found = ControllerSide(WordRails(rails), {"h0": 0, "h1": 1})
     for client in range(clients):
         found.connected(client, f"h{client // 2}")
     return found
@@ -31,7 +33,7 @@ def req(name, number, counter):
 
 
 def test_the_transcript_of_the_authors_controller_is_repeated_byte_for_byte():
-    found = ControllerSide(RAILS, NODES)
+    found = ControllerSide(WordRails(RAILS), HOST_AT)
     for rank in range(RANKS):
         found.connected(rank, address_of(rank))
     rows = list(transactions())
@@ -166,7 +168,7 @@ def test_a_worker_that_fails_ends_the_lines_of_those_who_asked_and_keeps_the_wor
     effects = found.worker_failed(0, "no reply", 1.0)
     assert {effect.client for effect in effects} == {0, 2}
     assert effects[0].why == "the worker of rail 0 failed: no reply"
-    assert found.words == [0, 0]
+    assert found.rails.words == [0, 0]
 
 
 def test_what_comes_after_the_end_of_a_line_is_dropped():

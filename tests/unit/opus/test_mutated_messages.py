@@ -10,7 +10,9 @@ from collections import defaultdict
 
 import pytest
 
-from testbed.opus.controller_side import Close, ControllerSide, Send, SetWord
+from testbed.opus.communicators import Close, Send, SetWord
+from testbed.opus.controller_side import ControllerSide
+from testbed.opus.word_rails import WordRails
 from testbed.opus.worker_side import CHANGED, NEGATIVE, NO_NUMBER, UNCHANGED, WorkerSide
 
 from .stranger import COMM, CONFIG_REQ, Job, answer_to, mutated, word_after
@@ -35,8 +37,8 @@ class Conversation:
 
     def __init__(self, rng, job, wrong):
         self.rng, self.job, self.wrong = rng, job, wrong
-        nodes = list(dict.fromkeys(map(job.address_of, range(job.ranks))))
-        self.side = ControllerSide(RAILS, nodes)
+        nodes = {job.address_of(rank): rank // job.tensors for rank in range(job.ranks)}
+        self.side = ControllerSide(WordRails(RAILS), nodes)
         self.scripts = [job.script(rank, 2) for rank in range(job.ranks)]
         for rank in range(job.ranks):
             self.side.connected(rank, job.address_of(rank))
@@ -166,7 +168,7 @@ class Conversation:
             sends = [(e.client, e.line) for e in effects if isinstance(e, Send)]
             assert sorted(sends) == sorted(told)
             self.take(effects)
-        assert self.side.words == self.words
+        assert self.side.rails.words == self.words
 
     def end_wait(self):
         """Have the limit pass for those who wait; tell whether anything is left to be done."""

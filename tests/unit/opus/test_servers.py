@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from testbed.opus.controller_side import ControllerSide
+from testbed.opus.rail_actions import WorkerSockets
 from testbed.opus.server import ControllerServer, WorkerServer, _Loop
+from testbed.opus.word_rails import WordRails
 from testbed.opus.worker_side import WorkerSide
 
 from .stranger import COMM, Job, answer_to, mutated
-from .transcript import NODES, RAILS, RANKS, address_of, transactions
+from .transcript import HOST_AT, NODES, RAILS, RANKS, address_of, transactions
 
 PATIENCE = 20.0
 """Seconds after which a test that waits for a line is wrong."""
@@ -70,8 +73,9 @@ class Desk:
         for rail, path in enumerate(self.paths if workers else ()):
             worker = WorkerServer(path, self._apply(rail, apply), self.log.append)
             stack.callback(worker.close)
+        side = ControllerSide(WordRails(RAILS), HOST_AT, limit)
         self.server = ControllerServer(
-            ("127.0.0.1", 0), self.paths, NODES, self.log.append, limit=limit
+            ("127.0.0.1", 0), side, WorkerSockets(self.paths), self.log.append
         )
         stack.callback(self.server.close)
         self.stack = stack
@@ -224,13 +228,13 @@ def test_a_worker_that_fails_ends_the_lines_of_those_who_asked(stack, tmp_path):
     for client in both:
         client.send(f"CONFIG_REQ;{A},11,1000000\n".encode())
     assert [client.line() for client in both] == [b"", b""]
-    assert desk.said("the worker of rail 0 failed at word 3: it replied ''")
+    assert desk.said("word 3 at the worker of rail 0 failed: it replied ''")
     assert desk.said("rail0: the word could not be applied: the switch is busy")
 
 
 def test_without_a_worker_clients_that_ask_are_told(stack, tmp_path):
     desk = Desk(stack, tmp_path, workers=False)
-    assert desk.said("the worker of rail 1 failed at word 0")
+    assert desk.said("word 0 at the worker of rail 1 failed")
     both = desk.pair()
     for client in both:
         client.send(f"CONFIG_REQ;{A},2,0\n".encode())

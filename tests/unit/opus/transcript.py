@@ -10,6 +10,7 @@ from pathlib import Path
 
 TEXT = Path(__file__).parent / "data" / "transcript.txt"
 NODES = [f"127.0.1.{node}" for node in range(1, 5)]
+HOST_AT = {address: host for host, address in enumerate(NODES)}
 RANKS, RAILS = 8, 2
 
 

@@ -1,0 +1,112 @@
+"""`testbed opus --lab` and `--twin`: words of the Opus artifact move the rails of a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.cli.exit_on_signal import record_signals
+from testbed.cli.lease_stores import leases_of
+from testbed.cli.opus_lines import OpusLines
+from testbed.cli.opus_nodes import host_at
+from testbed.cli.record import close_check, open_check
+from testbed.cli.twins import with_settle_of_twin
+from testbed.errors import EXIT_PASSED, LabError, TestbedError, UnsafeError, UsageError
+from testbed.opus.circuit_rails import CircuitRails
+from testbed.opus.controller_side import ControllerSide
+from testbed.opus.rail_actions import CircuitActions
+from testbed.opus.server import ControllerServer
+from testbed.run.inbox import Inbox
+from testbed.run.opus_layout import rail_layout
+from testbed.run.opus_rails import LabRails, RailService, Served, serve_rails
+from testbed.run.run_leases import RunLeases
+from testbed.schema import Lab
+from testbed.secret import masked
+from testbed.units import counted
+
+
+class OpusOnLab:
+    """The rails of a lab for programs of others, for `end` seconds."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        hosts: list[str],
+        rails: int | None,
+        delay: float,
+        end: float,
+        *,
+        json: bool,
+    ) -> None:
+        lab = with_settle_of_twin(lab)
+        self._service = RailService(lab, rail_layout(lab, hosts, rails), delay, end)
+        self._json = json
+
+    def serve_shims(
+        self, address: tuple[str, int], nodes: list[str], results: Path, overrides: list[str]
+    ) -> int:
+        """Answer shims at an address; `nodes` are where ranks connect from, by host."""
+        layout, lab = self._service.layout, self._service.lab
+        names = nodes or [lab.hosts[host].ssh_name for host in layout.hosts]
+        if len(names) != len(layout.hosts):
+            raise UsageError(
+                f"--nodes names {counted(len(names), 'address')} for "
+                f"{counted(len(layout.hosts), 'host')}: {', '.join(layout.hosts)}",
+                hint="give one address for each host, in their order, or name hosts with --hosts",
+            )
+        at = host_at(names)
+
+        def listen(rails: LabRails, lines: OpusLines) -> Served:
+            side = ControllerSide(CircuitRails(layout.hosts, layout.ports, layout.rails), at)
+            action = CircuitActions(rails.begin, rails.present)
+            server = ControllerServer(address, side, action, lines.said, lines.answered)
+            lines.listening_to_shims(*server.address)
+            return server
+
+        return self._serve(listen, results, overrides)
+
+    def _serve(
+        self,
+        listen: Callable[[LabRails, OpusLines], Served],
+        results: Path,
+        overrides: list[str],
+    ) -> int:
+        lab = self._service.lab
+        directory, log, facts = open_check(lab, results, "opus", overrides)
+        lines = OpusLines(str(facts["label"]), json=self._json, log=log)
+        inbox = Inbox()
+        run_leases = RunLeases(leases_of(lab), directory, "opus", log, inbox)
+        outcome, reason = "failed", ""
+        try:
+            with record_signals(inbox.interrupt):
+                left = serve_rails(
+                    self._service,
+                    lambda rails: _listening(listen, rails, lines),
+                    directory,
+                    log,
+                    inbox,
+                    run_leases,
+                )
+            outcome = "failed" if left else "passed"
+        except TestbedError as error:
+            reason = masked(str(error))
+            raise
+        finally:
+            log.close()
+            told = f"{counted(lines.answers, 'stage')} answered, {lines.changes} of them changed"
+            close_check(directory, facts, outcome, reason or told)
+        if left:
+            raise UnsafeError(
+                f"the rails were left changed: {'; '.join(left)}",
+                hint="check the circuits of the switches",
+            )
+        return EXIT_PASSED
+
+
+def _listening(
+    listen: Callable[[LabRails, OpusLines], Served], rails: LabRails, lines: OpusLines
+) -> Served:
+    try:
+        return listen(rails, lines)
+    except OSError as error:
+        raise LabError(f"listening failed: {error}", hint="is another one running?") from error
