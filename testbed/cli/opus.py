@@ -19,7 +19,7 @@ from testbed.cli.app import (
     app,
     seconds_of,
 )
-from testbed.cli.opus_emulated import EMULATED, EmulatedRails, Side
+from testbed.cli.opus_emulated import EMULATED, SOCKETS, EmulatedRails, Side
 from testbed.cli.opus_lines import OpusLines
 from testbed.cli.twins import inside_twin, named_lab
 from testbed.errors import UsageError
@@ -65,6 +65,15 @@ _SocketsOption = Annotated[
         show_default=False,
     ),
 ]
+_StagesOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Of the worker's side on a lab: how many pipeline stages the hosts are, in order.",
+        min=1,
+        max=31,
+        show_default=False,
+    ),
+]
 _ForOption = Annotated[
     str, typer.Option("--for", metavar="TIME", help="End after so long.", show_default=False)
 ]
@@ -83,6 +92,7 @@ def opus(
     delay: _DelayOption = "0 s",
     listen: _ListenOption = f"127.0.0.1:{_PORT}",
     sockets: _SocketsOption = None,
+    stages: _StagesOption = None,
     for_: _ForOption = "",
     lab: LabOption = "",
     twin: TwinOption = "",
@@ -108,7 +118,14 @@ def opus(
     from testbed.cli.opus_on_lab import OpusOnLab
 
     on_lab = OpusOnLab(found, _names("--hosts", hosts), rails, takes, end, json=json)
-    return on_lab.serve_shims(address, names, results, set_)
+    if side == "controller":
+        return on_lab.serve_shims(address, names, results, set_)
+    if stages is None:
+        raise UsageError(
+            "without --stages, the words of a rail do not say which circuits are meant",
+            hint="a word has a bit for each pipeline stage: say how many the hosts are",
+        )
+    return on_lab.serve_controller(sockets or SOCKETS, stages, results, set_)
 
 
 def _names(option: str, text: str) -> list[str]:

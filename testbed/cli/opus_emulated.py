@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -66,8 +67,10 @@ class EmulatedRails:
     ) -> None:
         from testbed.opus.server import WorkerServer
 
-        for path in paths:
-            stack.callback(WorkerServer(path, self._apply, self.lines.said).close)
+        for rail, path in enumerate(paths):
+            record = partial(self.lines.word, rail) if side == "worker" else _drop
+            worker = WorkerServer(path, self._apply, self.lines.said, record=record)
+            stack.callback(worker.close)
         if side == "controller":
             server = self._controller(address, nodes, paths)
             stack.callback(server.close)
@@ -91,3 +94,7 @@ class EmulatedRails:
         side = ControllerSide(WordRails(self.rails), host_at(nodes))
         tell = self.lines.said, self.lines.answered
         return ControllerServer(address, side, WorkerSockets(paths), *tell)
+
+
+def _drop(before: int | None, word: int, seconds: float) -> None:
+    """Say nothing of words that our own controller has sent."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from testbed.clock import utc
 from testbed.rails.stage import Stage
 
 if TYPE_CHECKING:
+    from testbed.fabric.circuits import Matching
     from testbed.opus.communicators import Answered
-    from testbed.rails.rail import Move
     from testbed.record.log import EventLog
 
 
@@ -54,20 +55,21 @@ class OpusLines:
 
     def answered(self, one: Answered) -> None:
         """Say that ranks were told of a stage, and how long after the last of them had asked."""
-        said, move = one.said, one.move
+        said = one.said
+        circuits = moved(one.move.remove, one.move.add) if one.move is not None else {}
         self.answers += 1
         self.changes += one.changed
         about = {"rail": one.rail, "id": said.id, "number": said.number, "counter": said.counter}
         about |= {"asked": one.asked, "ranks": one.ranks, "changed": one.changed}
         if self._json:
-            self._object("answer", **about, seconds=round(one.seconds, 6), **_circuits(move))
+            self._object("answer", **about, seconds=round(one.seconds, 6), **circuits)
         else:
             asked = (
                 f"number {said.number}, counter {said.counter}, {one.asked} of {one.ranks} asked"
             )
             what = "changed" if one.changed else "unchanged"
             took = f"{what}, answered after {one.seconds * 1e3:.1f} ms"
-            print(f"rail {one.rail}  {said.id[:8]}  {asked}: {took}{_shown(move)}", flush=True)
+            print(f"rail {one.rail}  {said.id[:8]}  {asked}: {took}{_shown(circuits)}", flush=True)
         if self._log is not None:
             stage = Stage(said.id[:8], said.counter, one.hosts)
             row = [stage.group, stage.number, stage.ranks, stage.place]
@@ -77,17 +79,38 @@ class OpusLines:
                 "stage.lit", stage.group, rail=rail, stage=row, changed=changed, seconds=seconds
             )
 
+    def word(
+        self,
+        rail: int,
+        before: int | None,
+        word: int,
+        seconds: float,
+        circuits: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """Say that a rail has a word, and how long after it came that was answered."""
+        changed = word != before
+        self.answers += 1
+        self.changes += changed
+        if self._json:
+            about = {"rail": rail, "before": before, "word": word, "changed": changed}
+            self._object("word", **about, seconds=round(seconds, 6), **circuits)
+        else:
+            what = "changed" if changed else "unchanged"
+            took = f"{what}, answered after {seconds * 1e3:.1f} ms"
+            print(f"rail {rail}  word {word}: {took}{_shown(circuits)}", flush=True)
+        if self._log is not None:
+            took = f"answered after {seconds * 1e3:.1f} ms"
+            self._log.append("note", f"rail{rail}", text=f"word {word} after {before}, {took}")
+
     def _object(self, kind: str, **fields: Any) -> None:
         print(json.dumps({"at": utc(), "event": kind, **fields}, ensure_ascii=False), flush=True)
 
 
-def _circuits(move: Move | None) -> dict[str, Sequence[str]]:
-    if move is None:
-        return {}
-    return {"removed": sorted(map(str, move.remove)), "added": sorted(map(str, move.add))}
+def moved(removed: Matching, added: Matching) -> dict[str, Sequence[str]]:
+    """Return circuits as they are printed."""
+    return {"removed": sorted(map(str, removed)), "added": sorted(map(str, added))}
 
 
-def _shown(move: Move | None) -> str:
+def _shown(circuits: Mapping[str, Sequence[str]]) -> str:
     signs = {"removed": "-", "added": "+"}
-    found = _circuits(move).items()
-    return "".join(f"  {signs[key]} {circuit}" for key, listed in found for circuit in listed)
+    return "".join(f"  {signs[key]} {one}" for key, listed in circuits.items() for one in listed)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.lease_stores import leases_of
-from testbed.cli.opus_lines import OpusLines
+from testbed.cli.opus_lines import OpusLines, moved
 from testbed.cli.opus_nodes import host_at
 from testbed.cli.record import close_check, open_check
 from testbed.cli.twins import with_settle_of_twin
@@ -15,7 +16,8 @@ from testbed.errors import EXIT_PASSED, LabError, TestbedError, UnsafeError, Usa
 from testbed.opus.circuit_rails import CircuitRails
 from testbed.opus.controller_side import ControllerSide
 from testbed.opus.rail_actions import CircuitActions
-from testbed.opus.server import ControllerServer
+from testbed.opus.server import ControllerServer, WorkerServer
+from testbed.opus.word_circuits import WordCircuits
 from testbed.run.inbox import Inbox
 from testbed.run.opus_layout import rail_layout
 from testbed.run.opus_rails import LabRails, RailService, Served, serve_rails
@@ -57,11 +59,43 @@ class OpusOnLab:
         at = host_at(names)
 
         def listen(rails: LabRails, lines: OpusLines) -> Served:
-            side = ControllerSide(CircuitRails(layout.hosts, layout.ports, layout.rails), at)
+            wiring = self._service.lab.wiring()
+            rules = CircuitRails(layout.hosts, layout.ports, layout.rails, wiring)
+            side = ControllerSide(rules, at)
             action = CircuitActions(rails.begin, rails.present)
             server = ControllerServer(address, side, action, lines.said, lines.answered)
             lines.listening_to_shims(*server.address)
             return server
+
+        return self._serve(listen, results, overrides)
+
+    def serve_controller(
+        self, sockets: Path, stages: int, results: Path, overrides: list[str]
+    ) -> int:
+        """Answer the authors' controller at a socket for each rail; hosts are numbered by stage."""
+        layout, wiring = self._service.layout, self._service.lab.wiring()
+        try:
+            words = [
+                WordCircuits(layout.on_rail(rail), stages, wiring) for rail in range(layout.rails)
+            ]
+        except ValueError as error:
+            raise UsageError(
+                f"--stages {stages}: the words of a rail do not say its circuits: {error}",
+                hint="name the hosts of all stages with --hosts, those of a stage after each other",
+            ) from None
+
+        def listen(rails: LabRails, lines: OpusLines) -> Served:
+            paths = [sockets / f"opus_controller_ipc_{rail}" for rail in range(layout.rails)]
+            workers = _Workers()
+            try:
+                for rail, path in enumerate(paths):
+                    one = _WordRail(rail, words[rail], rails, lines)
+                    workers.all.append(WorkerServer(path, one.apply, lines.said, record=one.record))
+            except BaseException:
+                workers.close()
+                raise
+            lines.listening_to_controller(paths)
+            return workers
 
         return self._serve(listen, results, overrides)
 
@@ -101,6 +135,38 @@ class OpusOnLab:
                 hint="check the circuits of the switches",
             )
         return EXIT_PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class _Workers:
+    """The workers of all rails, as one."""
+
+    all: list[WorkerServer] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Close all, one after the other."""
+        for one in self.all:
+            one.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _WordRail:
+    """A rail of a lab whose circuits are those of a word."""
+
+    rail: int
+    words: WordCircuits
+    rails: LabRails
+    lines: OpusLines
+
+    def apply(self, before: int, word: int) -> None:
+        """Make the circuits of a word."""
+        self.rails.set_word(self.rail, self.words.circuits(word))
+
+    def record(self, before: int | None, word: int, seconds: float) -> None:
+        """Print which circuits went and came for a word."""
+        had = self.words.circuits(before) if before is not None else frozenset()
+        has = self.words.circuits(word)
+        self.lines.word(self.rail, before, word, seconds, moved(had - has, has - had))
 
 
 def _listening(

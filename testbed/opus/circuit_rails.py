@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from testbed.fabric.circuits import Circuit, Matching
+from testbed.fabric.circuits import Circuit, Matching, Wiring, cross_connects
 from testbed.opus.communicators import Communicator, Done, Place, Repoint, Request, SetWord
 from testbed.opus.word_rails import Outcome
 from testbed.opus.words import Comm, Malformed
@@ -25,13 +25,13 @@ _NOBODY = Stage("", 0, ())
 class CircuitRails:
     """The circuits of all rails, and which clients are which ranks."""
 
-    def __init__(self, hosts: Sequence[str], ports: RankPorts, rails: int) -> None:
+    def __init__(self, hosts: Sequence[str], ports: RankPorts, rails: int, wiring: Wiring) -> None:
         """Take the hosts in the order of their addresses, and the ports of their ranks.
 
         A host has a rank on each rail, `rails` so many, and that on rail r of host h is number
         h × rails + r in `ports`.
         """
-        self._hosts = hosts
+        self._hosts, self._wiring = hosts, wiring
         own = [[ports[n * rails + rail] for n in range(len(hosts))] for rail in range(rails)]
         self._lanes = [_Lane(hosts, one) for one in own]
         self._places: dict[int, Place] = {}
@@ -71,7 +71,7 @@ class CircuitRails:
         if len(request.asked) + 1 == request.needed:
             stage = self._stage(request, [*request.asked, client])
             try:
-                self._lanes[group.rail].circuits(stage, group)
+                cross_connects(self._lanes[group.rail].circuits(stage, group), self._wiring)
             except ValueError as error:
                 ranks = ", ".join(self._hosts[host] for host in stage.ranks)
                 raise Malformed(f"no circuits join the ranks on {ranks}: {error}") from None

@@ -77,6 +77,9 @@ class CircuitActions:
     async def _changed(self, effect: Repoint, change: Change) -> None:
         try:
             await asyncio.to_thread(change)
-        except TestbedError as error:
+        except Exception as error:  # whatever it is, those who asked are told
             what = f"the change of circuits of rail {effect.rail}"
-            raise RailFailed(what, str(error), self._present(effect.rail)) from error
+            why = (
+                str(error) if isinstance(error, TestbedError) else f"{type(error).__name__} {error}"
+            )
+            raise RailFailed(what, why, self._present(effect.rail)) from error

@@ -25,7 +25,7 @@ _SHOWN = 40
 Log = Callable[[str], object]
 
 
-def _drop(answered: Answered) -> None:
+def _drop(*what: object) -> None:
     """Record nothing."""
 
 
@@ -196,11 +196,21 @@ class ControllerServer:
 
 
 class WorkerServer:
-    """The rail worker's side on a Unix socket; `apply` brings the rail from a word to another."""
+    """The rail worker's side on a Unix socket; `apply` brings the rail from a word to another.
 
-    def __init__(self, path: Path, apply: Apply, log: Log, limit: float = LIMIT) -> None:
+    `record` is told each word, the one before, and how long after it came it was answered.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        apply: Apply,
+        log: Log,
+        limit: float = LIMIT,
+        record: Callable[[int | None, int, float], object] = _drop,
+    ) -> None:
         """Listen; raise OSError where that cannot be done."""
-        self._side = WorkerSide(apply)
+        self._side, self._record = WorkerSide(apply), record
         self._turn = asyncio.Lock()
         self._path, self._log, self._limit = path, log, limit
         self._server: asyncio.Server | None = None
@@ -227,9 +237,15 @@ class WorkerServer:
         try:
             async with asyncio.timeout(self._limit):
                 data = await reader.read(_READ)
+            began = now()
             async with self._turn:  # a word is compared with the one before it
+                before = self._side.word
                 reply = await asyncio.to_thread(self._side.received, data)
-            if reply not in (CHANGED, UNCHANGED):
+                after = self._side.word
+            if reply in (CHANGED, UNCHANGED):
+                assert after is not None
+                self._record(before, after, now() - began)
+            else:
                 self._log(f"{self._path.name}: {data[:_SHOWN]!r} is no word, replied {reply!r}")
             writer.write(reply)
             with suppress(OSError):

@@ -51,6 +51,11 @@ def rail_layout(lab: Lab, names: Sequence[str], rails: int | None) -> RailLayout
     UsageError for hosts that may not be used, or whose ports their ranks cannot share.
     """
     all_ports = lab.ports()
+    if lab.fibres:
+        raise UsageError(
+            f"circuits of lab {lab.lab} pass several switches, and a rail is on one",
+            hint="use a lab whose hosts all have a port on each rail's switch",
+        )
     hosts = tuple(names) or tuple(name for name, own in all_ports.items() if own)
     set_aside = avoided(lab)
     for name in hosts:

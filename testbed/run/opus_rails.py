@@ -78,6 +78,19 @@ class LabRails:
         ports = {port for own in self.layout.on_rail(rail) for port in own}
         return frozenset(c for c in self.bench.fabric.owned.all if ports >= {*c.ends})
 
+    def set_word(self, rail: int, circuits: Matching) -> None:
+        """Make circuits all that a rail has; blocks, and raises as what `begin` returns does."""
+        deadline, fabric = Deadline.after(_CHANGE_LIMIT), self.bench.fabric
+        try:
+            self.bench.guard.control(PROTOCOL)
+            owner = f"{PROTOCOL}.rail{rail}"
+            done = fabric.set_circuits(owner, circuits, deadline, PROTOCOL)
+            if done.added:
+                self._settled(done)
+        except UnsafeError as error:
+            self.stop(error)
+            raise
+
     def _change(self, turn: Turn, owner: str, remove: Matching, add: Matching) -> None:
         deadline, fabric = Deadline.after(_CHANGE_LIMIT), self.bench.fabric
         try:

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ import pytest
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Started
 from tests.e2e.running_twin import RunningTwin
 from tests.unit.opus.stranger import Job, answer_to
+from tests.unit.opus.test_servers import ask_worker
+from tests.unit.opus.transcript import transactions
 
 SHIMS = Path(__file__).parent / "inside" / "opus_shims.py"
 CONTROLLER = "100.64.0.1"
@@ -23,8 +27,9 @@ CONTROLLER = "100.64.0.1"
 HOSTS = ("h0", "h1", "h2", "h3")
 JOB = Job(stages=2, datas=2, tensors=2)
 """The job of the recorded transcript: rank = 4 × stage + 2 × data + tensor, two ranks a host."""
-DATA = {"h0—h1", "h2—h3"}
-PIPELINE = {"h0—h2", "h1—h3"}
+A = "A" * 64
+DATA = {"h0–h1", "h2–h3"}
+PIPELINE = {"h0–h2", "h1–h3"}
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +82,17 @@ def begin(testbed: CommandLine, rails: str, *options: str) -> tuple[Started, int
     """Start the controller's side on a twin; return it and the port that it listens on."""
     where = ["--hosts", ",".join(HOSTS), "--listen", "0.0.0.0:0", "--for", "100 s"]
     served = testbed.start("opus", "controller", *where, "--json", "--twin", rails, *options)
-    assert served.process.stdout is not None
-    first = json.loads(served.process.stdout.readline())
+    first = said(served)
     assert (first["event"], first["label"]) == ("listening", "measured-twin")
     return served, int(first["address"].rpartition(":")[2])
+
+
+def said(served: Started) -> dict:
+    """Return the next JSON line of a command."""
+    assert served.process.stdout is not None
+    line = served.process.stdout.readline()
+    assert line, served.process.communicate()
+    return json.loads(line)
 
 
 def circuits(testbed: CommandLine, twin: str, switch: str) -> set[str]:
@@ -89,15 +101,21 @@ def circuits(testbed: CommandLine, twin: str, switch: str) -> set[str]:
     assert done.code == 0, done.err
     pairs = {(row["ingress"], row["egress"] - 5) for row in done.json()}
     assert {(b, a) for a, b in pairs} == pairs
-    return {f"h{a - 1}—h{b - 1}" for a, b in pairs if a < b}
+    return {f"h{a - 1}–h{b - 1}" for a, b in pairs if a < b}
 
 
-def all_say(shims: Shims, lines: list[bytes]) -> None:
-    """Have every rank send its line, and get the answer to it."""
-    for rank, line in enumerate(lines):
+def all_say(shims: Shims, lines: dict[int, bytes]) -> None:
+    """Have ranks send their lines, and get the answer to each."""
+    for rank, line in lines.items():
         shims.send(rank, line)
-    for rank, line in enumerate(lines):
+    for rank, line in lines.items():
         assert shims.line(rank).startswith(answer_to(line).decode())
+
+
+def join_two_hosts(shims: Shims) -> None:
+    """Have a rank on each of two hosts make a communicator, and a circuit for it."""
+    all_say(shims, dict.fromkeys((0, 2), f"COMM;{A},2,0".encode()))
+    all_say(shims, dict.fromkeys((0, 2), f"CONFIG_REQ;{A},2,5".encode()))
 
 
 def test_shims_on_the_hosts_of_a_twin_move_its_circuits_which_are_put_back(
@@ -107,11 +125,11 @@ def test_shims_on_the_hosts_of_a_twin_move_its_circuits_which_are_put_back(
         served, port = begin(testbed, rails)
         shims = Shims(rails, port, stack)
         scripts = [JOB.script(rank, 2) for rank in range(JOB.ranks)]
-        steps = list(zip(*scripts, strict=True))
+        steps = [dict(enumerate(lines)) for lines in zip(*scripts, strict=True)]
         for step in steps[:4]:  # they check in
-            all_say(shims, list(step))
+            all_say(shims, step)
         for number, step in enumerate(steps[4:]):
-            all_say(shims, list(step))
+            all_say(shims, step)
             wanted = PIPELINE if number % 4 in (1, 2) else DATA
             if number < 4:
                 assert circuits(testbed, rails, "rail0") == wanted
@@ -119,6 +137,103 @@ def test_shims_on_the_hosts_of_a_twin_move_its_circuits_which_are_put_back(
         served.signal(signal.SIGINT)
         done = served.finish()
     assert done.code == 128 + signal.SIGINT, done.err
-    answers = [json.loads(line) for line in done.out.splitlines()]
-    assert [row["changed"] for row in answers if row["event"] == "answer"]
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    rows = [row for row in rows if row["event"] == "answer"]
+    # Two groups a rail: data, pipeline forward, backward and data again, in two iterations.
+    for rail in (0, 1):
+        changed = [row["changed"] for row in rows if row["rail"] == rail]
+        first = [True, True, True, True, False, False, True, True]
+        assert changed == [*first, False, False, True, True, False, False, True, True]
+    assert all(len(row["added"]) == 1 for row in rows if row["changed"])
+    assert circuits(testbed, rails, "rail0") == circuits(testbed, rails, "rail1") == set()
+
+
+def test_a_client_that_vanishes_and_one_with_a_wrong_counter_leave_no_circuit(
+    testbed: CommandLine, rails: str
+) -> None:
+    with ExitStack() as stack:
+        served, port = begin(testbed, rails)
+        shims = Shims(rails, port, stack)
+        join_two_hosts(shims)
+        assert said(served)["added"] == ["h0.p0–h1.p0"]
+        shims.close(2)
+        assert said(served)["text"].endswith("ended: it ended its line")
+        await_no_circuit(testbed, rails)
+        shims.send(0, f"CONFIG_REQ;{A},2,6".encode())
+        assert shims.line(0) == ""
+        assert "has left, so it is never complete" in said(served)["text"]
+    with ExitStack() as stack:
+        shims = Shims(rails, port, stack)
+        join_two_hosts(shims)
+        while said(served)["event"] != "answer":
+            pass
+        shims.send(0, f"CONFIG_REQ;{A},2,5".encode())
+        assert shims.line(0) == ""
+        assert "asks with counter 5 after 5" in said(served)["text"]
+        await_no_circuit(testbed, rails)
+        served.signal(signal.SIGTERM)
+        assert served.finish().code == 128 + signal.SIGTERM
+
+
+def await_no_circuit(testbed: CommandLine, twin: str) -> None:
+    end = time.monotonic() + 20
+    while circuits(testbed, twin, "rail0"):
+        assert time.monotonic() < end
+
+
+def test_recover_takes_back_the_circuits_of_a_controller_that_was_killed(
+    testbed: CommandLine, rails: str
+) -> None:
+    with ExitStack() as stack:
+        served, port = begin(testbed, rails)
+        join_two_hosts(Shims(rails, port, stack))
+        served.signal(signal.SIGKILL)
+        served.process.communicate(timeout=20)
+        assert circuits(testbed, rails, "rail0") == {"h0–h1"}
+    done = testbed("recover", "--twin", rails, "--results", str(testbed.results), "--json")
+    assert done.code == 0, done.err
+    assert [row["exit_code"] for row in done.json()] == [0]
+    assert circuits(testbed, rails, "rail0") == set()
+
+
+def test_ports_that_are_leased_are_refused_by_name(testbed: CommandLine, rails: str) -> None:
+    served, _ = begin(testbed, rails)
+    other = testbed("opus", "controller", "--hosts", "h3,h4", "--twin", rails)
+    assert other.code == 5, other.err
+    assert "rail0.4" in other.err and "opus" in other.err
+    served.signal(signal.SIGTERM)
+    served.finish()
+
+
+def test_a_lab_that_does_not_permit_it_is_refused(testbed: CommandLine, rails: str) -> None:
+    where = ["--twin", rails, "--results", str(testbed.results)]
+    done = testbed("opus", "controller", *where, "-S", "lab.controlled_by=[]")
+    assert done.code == 2
+    assert "lab rails does not permit programs that speak opus to move its circuits" in done.err
+    assert "controlled_by: [opus]" in done.err
+
+
+def test_the_authors_controller_moves_the_circuits_of_a_twin_by_the_recorded_words(
+    testbed: CommandLine, rails: str, tmp_path: Path
+) -> None:
+    where = ["--hosts", ",".join(HOSTS), "--stages", "2", "--sockets", str(tmp_path)]
+    served = testbed.start("opus", "worker", *where, "--for", "100 s", "--json", "--twin", rails)
+    assert len(said(served)["sockets"]) == 2
+    wanted = {0: DATA, 3: PIPELINE, 2: {"h0–h1"}}
+    seen = set()
+    for row in transactions():
+        for to_worker, reply in pairwise(row):
+            rail = to_worker.who[0].removeprefix("rail")
+            if not rail.isdecimal() or to_worker.to_controller:
+                continue
+            path = tmp_path / f"opus_controller_ipc_{rail}"
+            assert ask_worker(path, to_worker.line) == reply.line
+            event = said(served)
+            assert event["changed"] == (reply.line == b"SUCCESS, CONFIG-ACK\n")
+            word = int(to_worker.line)
+            if (rail, event["before"], word) not in seen:
+                seen.add((rail, event["before"], word))
+                assert circuits(testbed, rails, f"rail{rail}") == wanted[word]
+    served.signal(signal.SIGINT)
+    assert served.finish().code == 128 + signal.SIGINT
     assert circuits(testbed, rails, "rail0") == circuits(testbed, rails, "rail1") == set()
