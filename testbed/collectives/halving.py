@@ -42,6 +42,23 @@ def folded_halving_doubling(ranks: int) -> Schedule:
     return Schedule("fold", "all-reduce", ranks, power, tuple(rounds))
 
 
+def in_pairs(ranks: int) -> tuple[Schedule, ...]:
+    """Return the collectives of ranks with one port each, of which every round is a matching.
+
+    The AllReduce is by the fold. Its halves are a ReduceScatter, after which rank r has chunk r,
+    and an AllGather, where the number of ranks is a power of two. Raise ValueError below 1 rank.
+    """
+    whole = folded_halving_doubling(ranks)
+    if whole.chunks < ranks:
+        return (whole,)
+    first, second = whole.rounds[: len(whole.rounds) // 2], whole.rounds[len(whole.rounds) // 2 :]
+    return (
+        whole,
+        Schedule("halving", "reduce-scatter", ranks, ranks, first),
+        Schedule("doubling", "all-gather", ranks, ranks, second),
+    )
+
+
 def _greatest_power(name: str, ranks: int) -> int:
     if ranks < 1:
         raise ValueError(f"{name} takes at least 1 rank, not {ranks}")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from testbed.collectives.broadcasts import chain
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.exchanges import all_to_all, one_factorisation
-from testbed.collectives.halving import folded_halving_doubling, halving_doubling
+from testbed.collectives.halving import folded_halving_doubling, halving_doubling, in_pairs
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
@@ -32,6 +32,16 @@ def test_every_schedule_is_verified_for_any_number_of_ranks(
     make: Callable[[int], Schedule], ranks: int
 ) -> None:
     verify(make(ranks))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 6, 7, 8, 9, 16, 31, 32])
+def test_collectives_in_pairs_are_verified_and_need_one_port_a_rank(ranks: int) -> None:
+    found = in_pairs(ranks)
+    for schedule in found:
+        verify(schedule)
+        assert most_peers(schedule) <= 1
+    halves = ["reduce-scatter", "all-gather"] if ranks & (ranks - 1) == 0 else []
+    assert [each.collective for each in found] == ["all-reduce", *halves]
 
 
 @given(st.integers(2, 20), st.integers(1, 20))
