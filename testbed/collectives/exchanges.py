@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from testbed.collectives.schedule import Round, Schedule
@@ -16,13 +18,28 @@ def all_to_all(ranks: int) -> Schedule:
     round.
     """
     rounds = []
-    for pairs in one_factorisation(ranks + ranks % 2):
-        met = np.array([pair for pair in pairs if max(pair) < ranks], np.int32).reshape(-1, 2)
+    for pairs in matchings(ranks):
+        met = np.array(pairs, np.int32).reshape(-1, 2)
         source = np.concatenate([met[:, 0], met[:, 1]])
         destination = np.concatenate([met[:, 1], met[:, 0]])
         if source.size:
             rounds.append(Round.alike(source, destination, source * ranks + destination, "copy", 1))
     return Schedule("all-to-all", "all-to-all", ranks, ranks * ranks, tuple(rounds))
+
+
+def matchings(ranks: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return matchings in which every two ranks meet once: n - 1, or n for an odd number."""
+    return tuple(
+        tuple(pair for pair in pairs if max(pair) < ranks)
+        for pairs in one_factorisation(ranks + ranks % 2)
+    )
+
+
+def matchings_of(group: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return the matchings of the ranks of a group, each pair in the order of the group."""
+    return tuple(
+        tuple((group[one], group[other]) for one, other in pairs) for pairs in matchings(len(group))
+    )
 
 
 def one_factorisation(ranks: int) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -69,8 +69,9 @@ class JobView:
     `step` is the last one that every rank has finished, -1 before the first; `requests` are all
     circuits that its ranks may ask for, by number; `collective` is there where it is chosen;
     `spares` are hosts that could replace one; `groups` are the ranks of each group that is joined
-    by rails, `replicas` those with the same state. With `is_recovered` a controller acts on its
-    membership, which may replace a rank that has ended.
+    by rails, `replicas` those with the same state, `matchings` the pairs of ranks, one matching
+    after the other, of groups that are not joined as a whole. With `is_recovered` a controller acts
+    on its membership, which may replace a rank that has ended.
     """
 
     hosts: tuple[str, ...]
@@ -82,6 +83,9 @@ class JobView:
     spares: tuple[str, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
     replicas: tuple[tuple[int, ...], ...] = ()
+    matchings: Mapping[str, Sequence[Sequence[tuple[int, int]]]] = field(
+        default_factory=dict, hash=False
+    )
     is_recovered: bool = False
 
 

@@ -27,7 +27,7 @@ from testbed.control.controller import (
 from testbed.control.dark_ports import DarkPorts
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
-from testbed.fabric.circuits import Matching
+from testbed.fabric.circuits import Circuit, Matching
 from testbed.fabric.links import Link
 from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
 from testbed.rails.requests import Mode, Outcome, RailRequests, Requests
@@ -85,9 +85,10 @@ class Rails:
         return self._begun(view.jobs[self._job], view.circuits)
 
     def circuits(self, view: View) -> tuple[Matching, ...]:
-        """Return the circuits of each group; raise ValueError where there can be none.
+        """Return the circuits of each group, or of each of its matchings.
 
-        So it is where ranks have too few ports, and for a group of several hosts and rails.
+        Raise ValueError where there can be none: where ranks have too few ports, and for a group of
+        several hosts and rails.
         """
         job, state = view.jobs[self._job], self.begin(view)
         if not state.groups:
@@ -95,10 +96,14 @@ class Rails:
         for name, ranks in job.groups.items():
             if name not in state.groups and len({job.hosts[rank] for rank in ranks}) > 1:
                 raise ValueError(f"the ranks of group {name} are on several rails")
-        return tuple(
-            state.rules[rail].rail.circuits(Stage(name, 0, job.groups[name]))
-            for name, rail in state.groups.items()
-        )
+        found = []
+        for name, on in state.groups.items():
+            rail = state.rules[on].rail
+            whole = ((job.groups[name],),)
+            for together in job.matchings.get(name, whole):
+                each = [rail.circuits(Stage(name, 0, ranks)) for ranks in together]
+                found.append(frozenset[Circuit]().union(*each))
+        return tuple(found)
 
     def _begun(self, job: JobView, lit: Matching) -> State:
         hosts = job.hosts

@@ -109,6 +109,14 @@ class RailsJob(Protocol):
 
 
 @runtime_checkable
+class PairedRailsJob(Protocol):
+    """A `RailsJob` of which some groups exchange two ranks at a time, in matchings."""
+
+    matchings: Mapping[str, tuple[tuple[tuple[int, int], ...], ...]]
+    """By group that does, the pairs of its ranks in each matching."""
+
+
+@runtime_checkable
 class ReplicatedJob(Protocol):
     """A `RailsJob` in which several ranks hold the same state."""
 

@@ -10,13 +10,18 @@ from testbed.jobs.contracts import Job
 from testbed.jobs.hybrid_descriptors import HybridOptions
 from testbed.rails import hybrid as pipeline
 
-_FOR_RANKS = ("micro_batches", "dim", "layers", "heads", "hidden", "sequence", "batch")
+_FOR_RANKS = ("micro_batches", "dim", "layers", "heads", "hidden", "sequence", "batch", "experts")
 
 REPLICAS = "dp"
 """The dimension along which ranks hold the same state."""
 
 SUMMED = (REPLICAS, "tp")
-"""The dimensions along which ranks sum; along `pp` they send to each other."""
+"""The dimensions along which ranks sum in a ring; along `pp` they send to each other."""
+
+PIPELINE = "pp"
+
+EXCHANGED = "ep"
+"""The dimension along which ranks exchange in pairs, one matching after the other."""
 
 
 class Hybrid(Job):
@@ -36,6 +41,7 @@ class Hybrid(Job):
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, all groups of the mesh, and what each pipeline stage computes."""
+        from testbed.collectives.exchanges import matchings
         from testbed.collectives.groups import groups
         from testbed.collectives.rings import ring
         from testbed.collectives.schedule import to_json
@@ -53,6 +59,11 @@ class Hybrid(Job):
                 for name, ranks in mesh.items()
                 if name in SUMMED and ranks > 1
             },
+            "matchings": {
+                name: [list(map(list, pairs)) for pairs in matchings(ranks)]
+                for name, ranks in mesh.items()
+                if name == EXCHANGED and ranks > 1
+            },
             "actions": [
                 [list(action) for action in pipeline.order_of(timeless, stage)]
                 for stage in range(stages)
@@ -68,9 +79,21 @@ class HybridOnRails(Hybrid):
     controllers = ("rails",)
 
     def __init__(self, options: HybridOptions) -> None:
+        """Refuse experts on the rail of a pipeline; ValueError."""
+        from testbed.collectives.exchanges import matchings_of
         from testbed.collectives.groups import groups, named
 
         super().__init__(options)
+        if min(options.mesh.get(name, 1) for name in (PIPELINE, EXCHANGED)) > 1:
+            raise ValueError(
+                "on rails a pipeline has its circuits while its stages compute, and experts take "
+                "other circuits for that: give `pp` or `ep`, or use a lab with a packet switch"
+            )
         every = groups(options.mesh)
         self.groups = named(every)
+        self.matchings = {
+            name: matchings_of(ranks)
+            for name, ranks in self.groups.items()
+            if name.startswith(EXCHANGED) and len(ranks) > 1
+        }
         self.replicas = every.get(REPLICAS, ())

@@ -16,6 +16,7 @@ DIMENSIONS = {
     "dp": "replicas",
     "pp": "pipeline stages",
     "tp": "shares of each layer",
+    "ep": "ranks with experts of each layer",
 }
 """What is along each dimension of the mesh."""
 
@@ -44,8 +45,8 @@ class HybridOptions:
 
     ranks: int
     mesh: dict[str, int]
-    """Sizes of `dp` (replicas), `pp` (pipeline stages) and `tp` (shares of each layer), the last
-    varying fastest along the ranks."""
+    """Sizes of `dp` (replicas), `pp` (pipeline stages), `tp` (shares of each layer) and `ep` (ranks
+    with experts), the last that is named varying fastest along the ranks."""
     spares: int = 0
     """Hosts that could take the ranks of another, with state from its replicas."""
     order: Literal["gpipe", "1f1b"] = "1f1b"
@@ -60,7 +61,10 @@ class HybridOptions:
     hidden: int = 128
     sequence: int = 32
     batch: int = 4
-    """Sequences per replica and step."""
+    """Sequences per replica and step; ranks along `ep` have their own, as replicas."""
+    experts: int = 0
+    """Feed-forward networks of `hidden` units in each layer, one of which a token goes to; 0 for
+    one that all tokens pass."""
     learning_rate: float = 1e-3
     pace: HybridPaceOptions | None = None
     """Without it, a rank computes as long as it takes."""
@@ -71,7 +75,7 @@ class HybridOptions:
         """Refuse sizes that do not fit together, and a mesh that does not fit the model."""
         check_counts(self, "ranks", "micro_batches")
         check_counts(self, "dim", "layers", "heads", "hidden", "sequence", "batch")
-        check_counts(self, "spares", least=0)
+        check_counts(self, "spares", "experts", least=0)
         if self.steps is not None:
             check_counts(self, "steps")
         has_replicas = self.mesh.get("dp", 1) > 1
@@ -91,10 +95,21 @@ class HybridOptions:
         self._check_split("layers", "pp")
         self._check_split("heads", "tp")
         self._check_split("hidden", "tp")
+        self._check_experts()
         if self.batch % self.micro_batches:
             raise ValueError(
                 f"batch {self.batch} is not divisible by {self.micro_batches} micro_batches"
             )
+
+    def _check_experts(self) -> None:
+        if self.experts == 1:
+            raise ValueError("one expert leaves a router nothing to choose: give 2 or more, or 0")
+        if self.mesh.get("ep", 1) > 1 and not self.experts:
+            raise ValueError(
+                f"a mesh with {self.mesh['ep']} ranks along ep takes layers with experts: "
+                f"give `experts`, a multiple of {self.mesh['ep']}"
+            )
+        self._check_split("experts", "ep")
 
     def _check_split(self, what: str, dimension: str) -> None:
         count, parts = getattr(self, what), self.mesh.get(dimension, 1)
@@ -112,7 +127,7 @@ class HybridOptions:
 
 
 HYBRID = Kind(
-    "training of a small causal language model split by layers, heads and data, in NumPy",
+    "training of a small causal language model split by layers, heads, experts and data, in NumPy",
     "testbed.jobs.hybrid:Hybrid",
     options=HybridOptions,
 )

@@ -7,7 +7,7 @@ reach each other by loopback, all others by the fabric.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from ..errors import Refused
@@ -96,6 +96,12 @@ class MeshGroups:
 
     def end(self, dimension: str, upcoming: Iterable[str] = ()) -> None:
         """Note that an operation has ended, and the dimensions of the next ones; do nothing."""
+
+    def links(self, dimension: str) -> Iterator[Group]:
+        """Yield this rank's group along a dimension while its links can be probed."""
+        self.begin(dimension, PROBING)
+        yield self.by_dimension[dimension]
+        self.end(dimension)
 
     def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""

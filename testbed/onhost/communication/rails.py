@@ -2,7 +2,8 @@
 
 A stage is operations of the same ranks of a group with none of other ranks between them
 (testbed/rails/stage.py). The ranks of a group are connected over the circuits of their ring, in a
-first stage of it; a connection stays open while its circuit is dark, and nothing is sent then.
+first stage of it, or where it has matchings two at a time, in a stage of each two; a connection
+stays open while its circuit is dark, and nothing is sent then.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..errors import Refused
 from .connections import DROPPED, counted, interface_of, retransmitted
 from .control import Control
+from .group import Group
 from .handshake import Address, connect_peers
-from .mesh import Groups, MeshGroups, members_of, path
+from .matchings import Matching, Matchings, partner_in
+from .mesh import PROBING, Groups, MeshGroups, members_of, path
 from .rank_identity import RankIdentity
 from .sockets import Port, discard
 from .stages import Stage
@@ -122,8 +125,9 @@ class RailMesh(MeshGroups):
         identity: RankIdentity,
         groups: Groups,
         control: Control,
+        matchings: Matchings,
     ) -> RailMesh:
-        """Connect to the ranks of all groups: by loopback in a host, else in a stage of the group.
+        """Connect to the ranks of all groups: by loopback in a host, else in stages of the group.
 
         `reports` are as in `connect`, with `own`: where each rank listens on each of its ports.
         Raise Left and Refused.
@@ -139,11 +143,11 @@ class RailMesh(MeshGroups):
             if rank != identity.rank and hosts[rank] == hosts[identity.rank]
         }
         sockets = connect_peers((local,), inside, identity, control.leave)
-        order = _StageOrder(members, numbers, hosts)
+        order = _StageOrder(identity.rank, members, numbers, hosts, matchings)
         try:
             stages.join([order.group(name) for name in order.on_rail])
-            for name in order.on_rail:
-                stage = order.begin(name, CONNECTING)
+            for name, joined in ((n, ranks) for n in order.on_rail for ranks in order.joined(n)):
+                stage = order.begin(name, CONNECTING, joined)
                 stages.reached(stage)
                 found = _paths(stages.links(stage), ports, reports, identity.rank)
                 sockets.update(connect_peers(ports.listeners, found, identity, control.leave))
@@ -189,10 +193,25 @@ class RailMesh(MeshGroups):
         """Wait for the circuits of this rank's group, then for its ranks; return when lit."""
         lit = time.monotonic()
         if dimension in self._order.on_rail:
-            stage = self._present[dimension] = self._order.begin(dimension, place)
+            (ranks,) = self._order.joined(dimension)
+            stage = self._present[dimension] = self._order.begin(dimension, place, ranks)
             lit = self._stages.reached(stage)
         self.by_dimension[dimension].barrier()
         return lit
+
+    def links(self, dimension: str) -> Iterator[Group]:
+        """Yield this rank's group along a dimension, or each pair of it that has circuits."""
+        if len(self._order.joined(dimension)) == 1:
+            yield from super().links(dimension)
+            return
+        for ranks in self._order.joined(dimension):
+            stage = self._order.begin(dimension, PROBING, ranks)
+            self._stages.reached(stage)
+            pair = self._group(ranks)
+            pair.barrier()
+            yield pair
+            pair.connections.drain()
+            self._stages.left(stage, None)
 
     def end(self, dimension: str, upcoming: Iterable[str] = ()) -> None:
         """Leave the circuits to others once all that was sent has arrived.
@@ -211,31 +230,52 @@ class _StageOrder:
 
     def __init__(
         self,
+        rank: int,
         members: Mapping[str, Sequence[int]],
         numbers: Mapping[str, int],
         hosts: Sequence[str],
+        matchings: Matchings,
     ) -> None:
         self.on_rail = tuple(
             n for n, ranks in members.items() if len({hosts[r] for r in ranks}) > 1
         )
         """The dimensions along which this rank's group is on several hosts."""
         self._members, self._numbers = members, numbers
-        self._begun: Counter[str] = Counter()
+        self._joined = {
+            name: tuple(_pairs(rank, ranks, matchings[name])) if name in matchings else (ranks,)
+            for name, ranks in members.items()
+        }
+        self._begun: Counter[tuple[str, tuple[int, ...]]] = Counter()
 
     def group(self, dimension: str) -> str:
         """Return the name of this rank's group along a dimension."""
         return f"{dimension}{self._numbers[dimension]}"
 
-    def next(self, dimension: str, place: int = 0) -> Stage:
-        """Return the next stage of the group."""
-        ranks = tuple(self._members[dimension])
-        return Stage(self.group(dimension), self._begun[dimension], ranks, place)
+    def joined(self, dimension: str) -> Sequence[Sequence[int]]:
+        """Return the ranks that circuits join this one with at once: its group, or pair by pair."""
+        return self._joined[dimension]
 
-    def begin(self, dimension: str, place: int) -> Stage:
-        """Return the next stage of the group, which has begun now."""
-        stage = self.next(dimension, place)
-        self._begun[dimension] += 1
+    def next(self, dimension: str, place: int = 0, joined: Optional[Sequence[int]] = None) -> Stage:
+        """Return the next stage of the group, or of the ranks of it that are joined."""
+        ranks = tuple(self._members[dimension] if joined is None else joined)
+        return Stage(self.group(dimension), self._begun[dimension, ranks], ranks, place)
+
+    def begin(self, dimension: str, place: int, joined: Sequence[int]) -> Stage:
+        """Return the next stage of the ranks that are joined, which has begun now."""
+        stage = self.next(dimension, place, joined)
+        self._begun[dimension, stage.ranks] += 1
         return stage
+
+
+def _pairs(
+    rank: int, members: Sequence[int], matchings: Sequence[Matching]
+) -> Iterator[tuple[int, int]]:
+    """Yield a rank with whom it meets in each matching of its group, in the order of the group."""
+    own = members.index(rank)
+    for matching in matchings:
+        other = partner_in(matching, own)
+        if other is not None:
+            yield members[min(own, other)], members[max(own, other)]
 
 
 def _paths(

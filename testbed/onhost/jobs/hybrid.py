@@ -1,8 +1,10 @@
-"""The job `hybrid`: the model of `train`, split by layers, by heads and hidden units, and by data.
+"""The job `hybrid`: the model of `train`, split by layers, heads, hidden units, experts, and data.
 
 Ranks are those of a mesh: along `pp` the pipeline stages, along `tp` the shares of each layer,
-along `dp` the replicas, which have sequences of their own and sum their gradients in each step. The
-loss curve is that of the undivided model, up to the rounding of sums in another order.
+along `dp` the replicas, which have sequences of their own and sum their gradients in each step.
+Along `ep` ranks have sequences of their own, too, and each has some of the experts of each layer:
+they exchange tokens, and sum the gradients of all but the experts. The loss curve is that of the
+undivided model, up to the rounding of sums in another order.
 
 A step depends on the state before it, the seed, its number and the mesh alone.
 """
@@ -14,11 +16,13 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Optional
 
 import numpy as np
 
 from ..communication.control import Control
+from ..communication.matchings import Matchings
 from ..communication.mesh import Groups, MeshGroups
 from ..errors import Corrupt
 from .layers import Array
@@ -31,8 +35,8 @@ from .split_model import PartModel, Split, cut
 from .state import Numbers, State
 from .text import Tokens, batch
 
-DATA, TENSOR = "dp", "tp"
-"""The dimensions of the replicas, and of the shares of each layer."""
+DATA, TENSOR, EXPERTS = "dp", "tp", "ep"
+"""The dimensions of the replicas, of the shares of each layer, and of its experts."""
 
 PREPARE, UPDATE = "prepare", "update"
 
@@ -42,7 +46,8 @@ class Options:
     """The mesh and the model; `batch` is sequences per replica and step.
 
     `groups` are, by dimension, all groups along it, and `schedules` what sums in those along `dp`
-    and `tp`. `actions` are, by pipeline stage, what it computes, in order. `pace` is, by what a
+    and `tp`; `matchings` are those in which ranks along `ep` exchange. `experts` are those of each
+    layer. `actions` are, by pipeline stage, what it computes, in order. `pace` is, by what a
     rank computes, how many seconds it takes: a micro-batch forward and backward, preparing the sum
     of gradients, and updating the parameters.
     """
@@ -57,8 +62,15 @@ class Options:
     hidden: int = 128
     sequence: int = 32
     batch: int = 4
+    experts: int = 0
     learning_rate: float = 1e-3
     pace: Optional[Mapping[str, Optional[float]]] = None
+    matchings: Optional[Matchings] = None
+
+    def shape(self) -> Shape:
+        """Return the size of the model."""
+        sizes = self.dim, self.layers, self.heads, self.hidden, self.sequence
+        return Shape(*sizes, self.experts)
 
     def size(self, dimension: str) -> int:
         """Return the size of the mesh along a dimension, 1 where it has none of that name."""
@@ -76,11 +88,12 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         given = self._options = Options(**options)
-        self._shape = Shape(given.dim, given.layers, given.heads, given.hidden, given.sequence)
+        self._shape = given.shape()
         self._seed = seed
-        stages, shares = given.size(PIPELINE), given.size(TENSOR)
+        stages, shares, holders = map(given.size, (PIPELINE, TENSOR, EXPERTS))
         largest = max(
-            Split(stage, stages, 0, shares).parameters(self._shape) for stage in range(stages)
+            Split(stage, stages, 0, shares, 0, holders).parameters(self._shape)
+            for stage in range(stages)
         )
         self.state = State(3 * largest)
         self.loss: float | None = None
@@ -91,7 +104,7 @@ class Job:
     def run(self, mesh: MeshGroups, control: Control) -> None:
         """Train from the next step on, until the agent's last step is committed."""
         replica = Replica(self._options, self._shape, self._seed, mesh, control)
-        self.state.part = replica.split.stage * replica.split.shares + replica.split.share
+        self.state.part = replica.split.number
         if self.state.step == 0:
             replica.initialise(self.state.numbers)
         while True:
@@ -111,12 +124,17 @@ class Replica:
         self._options, self._shape, self._seed = options, shape, seed
         self._mesh, self._control = mesh, control
         at = {name: group.rank for name, group in mesh.by_dimension.items()}
-        stages, shares = options.size(PIPELINE), options.size(TENSOR)
-        self.split = Split(at.get(PIPELINE, 0), stages, at.get(TENSOR, 0), shares)
-        self._replica, self._replicas = at.get(DATA, 0), options.size(DATA)
-        self._operations = Operations(mesh, options.groups, options.schedules, mesh.stages)
+        places = ((at.get(name, 0), options.size(name)) for name in (PIPELINE, TENSOR, EXPERTS))
+        self.split = Split(*chain.from_iterable(places))
+        holders = self.split.holders
+        self._replica = at.get(DATA, 0) * holders + self.split.holder
+        self._replicas = options.size(DATA) * holders
+        self._operations = Operations(
+            mesh, options.groups, options.schedules, mesh.stages, options.matchings
+        )
         self._paces = Paces(options.pace, control, mesh.generation)
-        model = PartModel(shape, self.split, self._sum_up, mesh.raise_if_left)
+        leave = mesh.raise_if_left
+        model = PartModel(shape, self.split, self._sum_up, leave, exchange=self._exchange)
         actions = options.actions[self.split.stage]
         self._pipeline = Pipeline(model, self._operations, actions, self._paces)
         self._optimiser = Adam(options.learning_rate)
@@ -178,8 +196,14 @@ class Replica:
         return loss
 
     def sum_gradient(self) -> Optional[Operation]:
-        """Add up the shares of all replicas; return what was done for it, if there are several."""
-        return self._operations.all_reduce(DATA, self.values)
+        """Add up the shares of all replicas; return what was done along `dp`, if there are several.
+
+        Ranks along `ep` have other experts, and the rest of the gradient in common.
+        """
+        done = self._operations.all_reduce(DATA, self.values)
+        common = self.values[self.split.of_experts(self._shape) :]
+        self._operations.sum_directly(EXPERTS, common)
+        return done
 
     def _report(self, step: int, begin: float, end: float) -> None:
         """Say what this rank communicated in a step, which is over."""
@@ -201,6 +225,11 @@ class Replica:
         given = batch(self._seed, step, self._replica, options.batch, options.sequence)
         parts = (np.split(rows, options.micro_batches) for rows in given)
         return list(zip(*parts))  # noqa: B905 - Python 3.9
+
+    def _exchange(self, blocks: Sequence[Array], lengths: Optional[Sequence[int]]) -> list[Array]:
+        """Exchange rows of tokens with the ranks that have other experts; it is no computation."""
+        with self._paces.not_computing():
+            return self._operations.all_to_all(EXPERTS, blocks, lengths)
 
     def _sum_up(self, part: Array) -> Array:
         """Return the sum of what each rank of the tensor group gives."""

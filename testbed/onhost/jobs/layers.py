@@ -24,7 +24,8 @@ Array = npt.NDArray[Any]
 EPSILON = 1e-5
 
 
-def _whole(part: Array) -> Array:
+def whole(part: Array) -> Array:
+    """Return a part that is all there is."""
     return part
 
 
@@ -125,7 +126,7 @@ def attend_backward(
     rotary: Rotary,
     kept: Attended,
     d_block: Block,
-    sum_up: Callable[[Array], Array] = _whole,
+    sum_up: Callable[[Array], Array] = whole,
 ) -> Array:
     """Compute the gradients of `attend`."""
     sequences, heads, length, channels = kept.query.shape
@@ -151,24 +152,54 @@ def _ahead(length: int) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Gated:
-    """The values that `swiglu` keeps: both halves of its hidden layer and their product."""
+class Hidden:
+    """The values that `feed_forward` keeps: its rows, both halves of the hidden layer, a product.
 
-    normed: Normed
+    The logistic function of the gate is among them.
+    """
+
     rows: Array
     gate: Array
     sigmoid: Array
     up: Array
-    hidden: Array
+    product: Array
+
+
+def feed_forward(rows: Array, into: Array, out_of: Array) -> tuple[Array, Hidden]:
+    """Apply the gated layer SwiGLU (Shazeer, 2020) to rows; `into` holds gate and up."""
+    gate, up = np.split(rows @ into, 2, axis=1)
+    sigmoid = 0.5 * np.tanh(0.5 * gate) + 0.5  # the logistic function, in a form without overflow
+    product = gate * sigmoid * up
+    return product @ out_of, Hidden(rows, gate, sigmoid, up, product)
+
+
+def feed_forward_backward(
+    d_out: Array, into: Array, out_of: Array, kept: Hidden, d_into: Array, d_out_of: Array
+) -> Array:
+    """Compute the gradients of `feed_forward`; return that of its rows."""
+    np.matmul(kept.product.T, d_out, out=d_out_of)
+    d_hidden = d_out @ out_of.T
+    silu = kept.gate * kept.sigmoid
+    d_gate = d_hidden * kept.up * (kept.sigmoid + silu * (1 - kept.sigmoid))
+    d_projected = np.concatenate((d_gate, d_hidden * silu), axis=1)
+    np.matmul(kept.rows.T, d_projected, out=d_into)
+    d_rows: Array = d_projected @ into.T
+    return d_rows
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The values that `swiglu` keeps."""
+
+    normed: Normed
+    hidden: Hidden
 
 
 def swiglu(x: Array, block: Block) -> tuple[Array, Gated]:
-    """Apply the gated feed-forward layer SwiGLU (Shazeer, 2020); `into` holds gate and up."""
+    """Apply a norm and the feed-forward layer."""
     rows, normed = rms_norm(x, block.norm)
-    gate, up = np.split(rows @ block.into, 2, axis=1)
-    sigmoid = 0.5 * np.tanh(0.5 * gate) + 0.5  # the logistic function, in a form without overflow
-    hidden = gate * sigmoid * up
-    return hidden @ block.out_of, Gated(normed, rows, gate, sigmoid, up, hidden)
+    out, hidden = feed_forward(rows, block.into, block.out_of)
+    return out, Gated(normed, hidden)
 
 
 def swiglu_backward(
@@ -176,17 +207,13 @@ def swiglu_backward(
     block: Block,
     kept: Gated,
     d_block: Block,
-    sum_up: Callable[[Array], Array] = _whole,
+    sum_up: Callable[[Array], Array] = whole,
 ) -> Array:
     """Compute the gradients of `swiglu`."""
-    np.matmul(kept.hidden.T, d_out, out=d_block.out_of)
-    d_hidden = d_out @ block.out_of.T
-    silu = kept.gate * kept.sigmoid
-    d_gate = d_hidden * kept.up * (kept.sigmoid + silu * (1 - kept.sigmoid))
-    d_projected = np.concatenate((d_gate, d_hidden * silu), axis=1)
-    np.matmul(kept.rows.T, d_projected, out=d_block.into)
-    d_rows = sum_up(d_projected @ block.into.T)
-    return rms_norm_backward(d_rows, block.norm, kept.normed, d_block.norm)
+    d_part = feed_forward_backward(
+        d_out, block.into, block.out_of, kept.hidden, d_block.into, d_block.out_of
+    )
+    return rms_norm_backward(sum_up(d_part), block.norm, kept.normed, d_block.norm)
 
 
 def cross_entropy(logits: Array, targets: npt.NDArray[np.int64]) -> tuple[float, Array]:

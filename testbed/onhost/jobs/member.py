@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
@@ -14,7 +14,8 @@ from ..communication.connections import NEXT, PREVIOUS, PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.handshake import connect_neighbours, connect_peers
-from ..communication.mesh import PROBING, Groups, MeshGroups, path
+from ..communication.matchings import Matchings
+from ..communication.mesh import Groups, MeshGroups, path
 from ..communication.probe import LinkProbe, probe_pairs, probe_ring
 from ..communication.rails import RailMesh, RailPorts
 from ..communication.rank_identity import RankIdentity
@@ -82,6 +83,7 @@ class Member:
         needs_both = self._circuits is not None or self._two_rings
         self._second = listen(self._to_next) if needs_both else None
         self._groups: Groups | None = job["options"].get("groups")
+        self._matchings: Matchings = job["options"].get("matchings") or {}
         self._has_fabric = configuration["to_next"] is not None
         own = [_port(port) for port in configuration.get("own") or ()]
         self._rail_ports = RailPorts(own, [listen(port) for port in own]) if own else None
@@ -185,8 +187,8 @@ class Member:
         listeners = tuple({self._listener, self._local})
         port = self._to_next if self._has_fabric else None
         if self._groups is not None and self._rail_ports is not None:
-            own, local, groups = self._rail_ports, self._local, self._groups
-            return RailMesh.connect_on_rails(own, local, members, identity, groups, self._control)
+            own, local, about = self._rail_ports, self._local, (self._groups, self._control)
+            return RailMesh.connect_on_rails(own, local, members, identity, *about, self._matchings)
         if self._groups is not None:
             return MeshGroups.connect(listeners, port, members, identity, self._groups, leave)
         if self._job.connects_to == "everybody":
@@ -286,12 +288,14 @@ def _probe(communicator: Communicator) -> dict[str, Any]:
     dimensions = {}
     for name, group in communicator.by_dimension.items():
         if group.ranks > 1 or communicator.ranks == 1:
-            communicator.begin(name, PROBING)
-            dimensions[name] = _probe_group(group)
-            communicator.end(name)
-    slowest = max(dimensions.values(), key=lambda probe: probe.long_seconds / probe.long_bytes)
+            dimensions[name] = _slowest(map(_probe_group, communicator.links(name)))
+    slowest = _slowest(dimensions.values())
     along = {name: asdict(probe) for name, probe in dimensions.items()}
     return {**asdict(slowest), "dimensions": along}
+
+
+def _slowest(probes: Iterable[LinkProbe]) -> LinkProbe:
+    return max(probes, key=lambda probe: probe.long_seconds / probe.long_bytes)
 
 
 def _probe_group(group: Group) -> LinkProbe:

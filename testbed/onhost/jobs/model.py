@@ -1,23 +1,25 @@
 """A small Llama-style language model over bytes: the computation of the job `train`.
 
 It has RMSNorm before attention and before SwiGLU, rotary positions, a separate output layer, and no
-biases. All parameters are in one flat vector, and so is their gradient: the ring sums it, the
-optimiser updates it and a new rank receives it.
+biases. With experts each layer has several feed-forward networks, one of which a token goes to. All
+parameters are in one flat vector, and so is their gradient: the ring sums it, the optimiser updates
+it and a new rank receives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Union
 
 import numpy as np
 import numpy.typing as npt
 
+from .experts import Experts, Fed, feed, feed_backward
 from .layers import (
     Array,
     Attended,
     Block,
-    Gated,
     Normed,
     Rotary,
     attend,
@@ -25,8 +27,6 @@ from .layers import (
     cross_entropy,
     rms_norm,
     rms_norm_backward,
-    swiglu,
-    swiglu_backward,
 )
 from .text import VOCABULARY, Tokens
 
@@ -36,13 +36,18 @@ RaiseIfLeft = Callable[[], None]
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a model; every head has dim / heads channels, an even number."""
+    """The size of a model; every head has dim / heads channels, an even number.
+
+    `experts` is how many feed-forward networks of `hidden` units each layer has; 0 for one that
+    all tokens pass, without a router.
+    """
 
     dim: int
     layers: int
     heads: int
     hidden: int
     sequence: int
+    experts: int = 0
 
     def __post_init__(self) -> None:
         if self.dim % (2 * self.heads):
@@ -51,7 +56,8 @@ class Shape:
     @property
     def parameters(self) -> int:
         """Return the number of parameters of the model."""
-        layer = 2 * self.dim + 4 * self.dim**2 + 3 * self.dim * self.hidden
+        feeds = (self.experts or 1) * 3 * self.dim * self.hidden + self.dim * self.experts
+        layer = 2 * self.dim + 4 * self.dim**2 + feeds
         return 2 * VOCABULARY * self.dim + self.layers * layer + self.dim
 
 
@@ -60,7 +66,7 @@ class Layer:
     """The weights of one layer."""
 
     attention: Block
-    feed: Block
+    feed: Union[Block, Experts]
 
 
 @dataclass(frozen=True)
@@ -82,13 +88,17 @@ class Weights:
             start, place = place, place + int(np.prod(form))
             return vector[start:place].reshape(form)
 
-        dim, hidden = shape.dim, shape.hidden
+        dim, hidden, experts = shape.dim, shape.hidden, shape.experts
+
+        def feeding() -> Union[Block, Experts]:
+            if not experts:
+                return Block(take(dim), take(dim, 2 * hidden), take(hidden, dim))
+            into, out_of = take(experts, dim, 2 * hidden), take(experts, hidden, dim)
+            return Experts(take(dim), take(dim, experts), into, out_of)
+
         embedding = take(VOCABULARY, dim)
         layers = tuple(
-            Layer(
-                Block(take(dim), take(dim, 3 * dim), take(dim, dim)),
-                Block(take(dim), take(dim, 2 * hidden), take(hidden, dim)),
-            )
+            Layer(Block(take(dim), take(dim, 3 * dim), take(dim, dim)), feeding())
             for _ in range(shape.layers)
         )
         return cls(embedding, layers, take(dim), take(dim, VOCABULARY))
@@ -101,7 +111,7 @@ class _Forward:
     logits: Array
     rows: Array
     normed: Normed
-    layers: tuple[tuple[Attended, Gated], ...]
+    layers: tuple[tuple[Attended, Fed], ...]
 
 
 class Model:
@@ -128,9 +138,11 @@ class Model:
         for layer in weights.layers:
             for block in (layer.attention, layer.feed):
                 block.norm[:] = 1
-                fill(block.into, len(block.into) ** -0.5)
+                if isinstance(block, Experts):
+                    fill(block.router, len(block.router) ** -0.5)
+                fill(block.into, block.into.shape[-2] ** -0.5)
                 # Two blocks per layer add to the same rows; keep their sum in bounds.
-                fill(block.out_of, (2 * self.shape.layers * len(block.out_of)) ** -0.5)
+                fill(block.out_of, (2 * self.shape.layers * block.out_of.shape[-2]) ** -0.5)
         weights.output_norm[:] = 1
         fill(weights.output, len(weights.output) ** -0.5)
 
@@ -169,9 +181,9 @@ class Model:
             change, attended = attend(x, layer.attention, self.shape.heads, self._rotary)
             x = x + change
             raise_if_left()
-            change, gated = swiglu(x, layer.feed)
+            change, fed = feed(x, layer.feed)
             x = x + change
-            kept.append((attended, gated))
+            kept.append((attended, fed))
         raise_if_left()
         rows, normed = rms_norm(x, weights.output_norm)
         return _Forward(rows @ weights.output, rows, normed, tuple(kept))
@@ -186,9 +198,9 @@ class Model:
     ) -> Array:
         for index in reversed(range(self.shape.layers)):
             layer, d_layer = weights.layers[index], out.layers[index]
-            attended, gated = forward.layers[index]
+            attended, fed = forward.layers[index]
             raise_if_left()
-            d_x = d_x + swiglu_backward(d_x, layer.feed, gated, d_layer.feed)
+            d_x = d_x + feed_backward(d_x, layer.feed, fed, d_layer.feed)
             raise_if_left()
             d_x = d_x + attend_backward(
                 d_x, layer.attention, self._rotary, attended, d_layer.attention

@@ -28,6 +28,10 @@ class Pace:
         """Let the next computation begin now, as after a collective."""
         self._begin = time.monotonic()
 
+    def leave_out(self, seconds: float) -> None:
+        """Count some seconds of the computation as none of it."""
+        self._begin += seconds
+
     def wait(self) -> dict[str, float]:
         """Wait until the computation has taken its seconds; return what a step reports of that.
 
@@ -56,14 +60,25 @@ class Paces:
     ) -> None:
         self._seconds, self._control, self._generation = seconds, control, generation
         self._sums: dict[str, float] = {}
+        self._present: Optional[Pace] = None
 
     @contextmanager
     def computing(self, what: str) -> Iterator[None]:
         """Wait at the end until a part has taken its seconds. Raise Left."""
         pace = Pace((self._seconds or {}).get(what), self._control, self._generation)
+        self._present = pace
         yield
+        self._present = None
         for name, seconds in pace.wait().items():
             self._sums[name] = self._sums.get(name, 0.0) + seconds
+
+    @contextmanager
+    def not_computing(self) -> Iterator[None]:
+        """Leave out of the present part what is done meanwhile, as an exchange between ranks."""
+        begin = time.monotonic()
+        yield
+        if self._present is not None:
+            self._present.leave_out(time.monotonic() - begin)
 
     def report(self) -> dict[str, float]:
         """Return the sums of what `Pace.wait` reported since the last call; {} without a pace."""

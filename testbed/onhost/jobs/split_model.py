@@ -4,22 +4,25 @@ Its layers are split into pipeline stages; the heads and hidden units of each la
 of a tensor group, as in Megatron-LM (Shoeybi et al., 2019): each adds its part of what a layer
 gives, forward and backward, so two sums each way. The first stage has the embedding, the last the
 output layer; a tensor group has both, and the gains of norms, whole on each of its ranks.
+
+Where layers have experts, these are split among the ranks of an expert group, which have sequences
+of their own and all other parameters whole: `exchange` carries tokens to their experts and back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from .experts import Exchange, Experts, Fed, alone, feed, feed_backward
 from .layers import (
     Array,
     Attended,
     Block,
-    Gated,
     Normed,
     Rotary,
     attend,
@@ -27,8 +30,6 @@ from .layers import (
     cross_entropy,
     rms_norm,
     rms_norm_backward,
-    swiglu,
-    swiglu_backward,
 )
 from .model import Layer, RaiseIfLeft, Shape, Weights
 from .text import VOCABULARY, Tokens
@@ -39,12 +40,20 @@ SumUp = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Split:
-    """Which part it is: of the pipeline stages, and of the shares of each layer."""
+    """Which part it is: of the pipeline stages, the shares of each layer, and its experts."""
 
     stage: int = 0
     stages: int = 1
     share: int = 0
     shares: int = 1
+    holder: int = 0
+    """Which of the ranks that have experts."""
+    holders: int = 1
+
+    @property
+    def number(self) -> int:
+        """Return the number of the part: ranks with the same one hold the same parameters."""
+        return (self.stage * self.shares + self.share) * self.holders + self.holder
 
     @property
     def is_first(self) -> bool:
@@ -64,10 +73,17 @@ class Split:
     def parameters(self, shape: Shape) -> int:
         """Return the number of parameters of the part."""
         dim, hidden = shape.dim, shape.hidden
-        layer = 2 * dim + (4 * dim**2 + 3 * dim * hidden) // self.shares
+        feed = dim * shape.experts if shape.experts else 3 * dim * hidden // self.shares
+        layer = 2 * dim + 4 * dim**2 // self.shares + feed
         vocabulary = VOCABULARY * dim
         ends = self.is_first * vocabulary + self.is_last * (dim + vocabulary)
-        return ends + len(self.layers(shape.layers)) * layer
+        dense = ends + len(self.layers(shape.layers)) * layer
+        return self.of_experts(shape) + dense
+
+    def of_experts(self, shape: Shape) -> int:
+        """Return how many of these, the first ones, are of the part's experts."""
+        each = 3 * shape.dim * shape.hidden // self.shares
+        return len(self.layers(shape.layers)) * (shape.experts // self.holders) * each
 
 
 @dataclass(frozen=True)
@@ -90,13 +106,21 @@ class PartWeights:
             return vector[start:place].reshape(form)
 
         dim, wide, hidden = shape.dim, shape.dim // split.shares, shape.hidden // split.shares
+        own = shape.experts // split.holders
+        experts = [
+            (take(own, dim, 2 * hidden), take(own, hidden, dim))
+            for _ in (split.layers(shape.layers) if own else ())
+        ]
+
+        def feeding(number: int) -> Union[Block, Experts]:
+            if not own:
+                return Block(take(dim), take(dim, 2 * hidden), take(hidden, dim))
+            return Experts(take(dim), take(dim, shape.experts), *experts[number])
+
         embedding = take(VOCABULARY, dim) if split.is_first else None
         layers = tuple(
-            Layer(
-                Block(take(dim), take(dim, 3 * wide), take(wide, dim)),
-                Block(take(dim), take(dim, 2 * hidden), take(hidden, dim)),
-            )
-            for _ in split.layers(shape.layers)
+            Layer(Block(take(dim), take(dim, 3 * wide), take(wide, dim)), feeding(number))
+            for number in range(len(split.layers(shape.layers)))
         )
         norm = take(dim) if split.is_last else None
         return cls(embedding, layers, norm, take(dim, VOCABULARY) if split.is_last else None)
@@ -114,11 +138,17 @@ def cut(whole: Array, part: Array, shape: Shape, split: Split) -> None:
             (given.feed, layer.feed, 2),
         ):
             own.norm[:] = block.norm
-            width = len(own.out_of)
+            into, out_of = block.into, block.out_of
+            if isinstance(own, Experts) and isinstance(block, Experts):
+                own.router[:] = block.router
+                held = len(own.into)
+                here = slice(split.holder * held, (split.holder + 1) * held)
+                into, out_of = into[here], out_of[here]
+            width = own.out_of.shape[-2]
             mine = slice(split.share * width, (split.share + 1) * width)
-            columns = block.into.reshape(shape.dim, sides, -1)[:, :, mine]
-            own.into[:] = columns.reshape(shape.dim, -1)
-            own.out_of[:] = block.out_of[mine]
+            columns = into.reshape(*into.shape[:-1], sides, -1)[..., mine]
+            own.into[:] = columns.reshape(own.into.shape)
+            own.out_of[:] = out_of[..., mine, :]
     if target.output_norm is not None and target.output is not None:
         target.output_norm[:], target.output[:] = source.output_norm, source.output
 
@@ -128,7 +158,7 @@ class Kept:
     """What the forward pass of a micro-batch leaves for its backward pass."""
 
     tokens: Tokens
-    layers: tuple[tuple[Attended, Gated], ...]
+    layers: tuple[tuple[Attended, Fed], ...]
     rows: Optional[Array] = None
     normed: Optional[Normed] = None
     d_logits: Optional[Array] = None
@@ -144,9 +174,10 @@ class PartModel:
         sum_up: SumUp,
         raise_if_left: RaiseIfLeft,
         dtype: npt.DTypeLike = np.float32,
+        exchange: Exchange = alone,
     ) -> None:
         self.shape, self.split = shape, split
-        self._sum_up, self._raise_if_left = sum_up, raise_if_left
+        self._sum_up, self._raise_if_left, self._exchange = sum_up, raise_if_left, exchange
         self._dtype = np.dtype(dtype)
         self._rotary = Rotary.of(shape.sequence, shape.dim // shape.heads, self._dtype)
 
@@ -167,9 +198,9 @@ class PartModel:
             change, attended = attend(x, layer.attention, heads, self._rotary)
             x = x + self._sum_up(change)
             self._raise_if_left()
-            change, gated = swiglu(x, layer.feed)
+            change, fed = feed(x, layer.feed, self._exchange)
             x = x + self._sum_up(change)
-            kept.append((attended, gated))
+            kept.append((attended, fed))
         if weights.output_norm is None or weights.output is None:
             return x, Kept(tokens, tuple(kept)), None
         self._raise_if_left()
@@ -189,9 +220,11 @@ class PartModel:
         d_x = self._output_backward(weights, kept, out) if d_x is None else d_x
         for index in reversed(range(len(weights.layers))):
             layer, d_layer = weights.layers[index], out.layers[index]
-            attended, gated = kept.layers[index]
+            attended, fed = kept.layers[index]
             self._raise_if_left()
-            d_x = d_x + swiglu_backward(d_x, layer.feed, gated, d_layer.feed, self._sum_up)
+            d_x = d_x + feed_backward(
+                d_x, layer.feed, fed, d_layer.feed, self._exchange, self._sum_up
+            )
             self._raise_if_left()
             d_x = d_x + attend_backward(
                 d_x, layer.attention, self._rotary, attended, d_layer.attention, self._sum_up

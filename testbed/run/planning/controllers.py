@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from testbed.control.controller import (
 from testbed.control.watchdog import PolicyWithWatchdog, WatchdogController
 from testbed.errors import FileError
 from testbed.fabric.circuits import cross_connects, in_order
-from testbed.jobs.contracts import Job, RailsJob, ReplicatedJob, StepJob
+from testbed.jobs.contracts import Job, PairedRailsJob, RailsJob, ReplicatedJob, StepJob
 from testbed.plugins import kind
 from testbed.run.places import ports_of_ranks
 from testbed.run.planning.arm_plans import PlannedController
@@ -160,10 +160,20 @@ def collective_of(
     return ChosenCollective(job.chooses, job.gradient_bytes(state_bytes), links)
 
 
-def groups_of(job: Job) -> tuple[Mapping[str, tuple[int, ...]], tuple[tuple[int, ...], ...]]:
-    """Return the ranks of each group of a job that rails join, and those with the same state."""
+Groups = Mapping[str, tuple[int, ...]]
+Pairs = tuple[tuple[int, int], ...]
+
+
+def groups_of(
+    job: Job,
+) -> tuple[Groups, tuple[tuple[int, ...], ...], Mapping[str, Sequence[Pairs]]]:
+    """Return what `JobView` has of the groups of a job that rails join.
+
+    That are their ranks, those with the same state, and the matchings of groups joined in pairs.
+    """
     replicas = job.replicas if isinstance(job, ReplicatedJob) else ()
-    return (job.groups if isinstance(job, RailsJob) else {}), replicas
+    matchings = job.matchings if isinstance(job, PairedRailsJob) else {}
+    return (job.groups if isinstance(job, RailsJob) else {}), replicas, matchings
 
 
 def _check_checkpoints(experiment: Experiment, spec: ControllerSpec) -> None:

@@ -26,7 +26,7 @@ OPTIONS = {
 }
 FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
 FOR_THE_ORCHESTRATOR |= {"mesh", "collectives", "order"}
-MADE_OF_THEM = {"groups", "schedules", "actions"}
+MADE_OF_THEM = {"groups", "schedules", "matchings", "actions"}
 BESIDE_THE_OPTIONS = {"checkpoint"}
 
 
@@ -215,7 +215,12 @@ def test_a_job_without_samples_is_refused(options, complaint):
     ("options", "complaint"),
     [
         ({"mesh": {"pp": 4}}, "a mesh of 4 has 4 ranks, and the job has 2"),
-        ({"mesh": {"ep": 2}}, "'ep' is no dimension of this job; they are dp (replicas), pp"),
+        ({"mesh": {"cp": 2}}, "'cp' is no dimension of this job; they are dp (replicas), pp"),
+        ({"mesh": {"ep": 2}}, "a mesh with 2 ranks along ep takes layers with experts"),
+        ({"mesh": {"ep": 2}, "experts": 3}, "experts 3 is not divisible by 2 ranks with experts"),
+        ({"mesh": {"dp": 2}, "experts": 1}, "one expert leaves a router nothing to choose"),
+        ({"mesh": {"dp": 2}, "experts": -1}, "experts must be at least 0, not -1"),
+        ({"mesh": {"ep": 2}, "experts": 4, "spares": 1}, "so it has no spares"),
         ({"mesh": {"pp": 2}, "layers": 3}, "layers 3 is not divisible by 2 pipeline stages (pp)"),
         ({"mesh": {"tp": 2}, "heads": 1}, "heads 1 is not divisible by 2 shares of each layer"),
         ({"mesh": {"tp": 2}, "hidden": 5}, "hidden 5 is not divisible by 2 shares of each layer"),

@@ -39,8 +39,8 @@ def collectives(mesh, ranks, **more):
 class AtWork:
     """The controller of rails beside ranks, with switches that make circuits at once."""
 
-    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0, **more):
-        told, ports = job.for_rank(), 2
+    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0, ports=2, **more):
+        told = job.for_rank()
         options = told["options"]
         self.gang = gang(told["kind"], options, len(hosts), hosts=hosts, own=ports, **more)
         self.groups, self.ports = job.groups, ports
@@ -181,6 +181,34 @@ def test_training_over_a_mesh_on_rails_has_the_losses_of_that_on_a_packet_switch
     assert len(losses[0]) == 6
     are_re_pointed = any(move.remove for move in at_work.moves)
     assert are_re_pointed == (len(mesh) > 1), "a pipeline alone keeps its circuits"
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned"])
+def test_ranks_with_one_port_exchange_with_the_experts_of_three_others_in_matchings(gang, mode):
+    size = {"dim": 16, "heads": 2, "hidden": 24, "sequence": 8, "layers": 2, "experts": 4}
+    given, losses = HybridOptions(4, {"ep": 4}, **size), []
+    for job in (Hybrid(given), HybridOnRails(given)):
+        is_on_rails = isinstance(job, HybridOnRails)
+        at_work = AtWork(gang, job, FOUR, mode, ports=1) if is_on_rails else None
+        told = job.for_rank()["options"]
+        members = gang("hybrid", told, 4, hosts=FOUR) if at_work is None else at_work.gang
+        members.tell("finish", after_step=3)
+        members.join(1, **({} if at_work is None else {"probe": True}))
+        if at_work is None:
+            members.hear("done", step=4)
+        else:
+            at_work.serve(at_work.all_said("done"))
+            assert not at_work.failure
+        losses.append([[one["loss"] for one in each.of_kind("step")] for each in members.members])
+    assert losses[0] == losses[1] and {len(each) for each in losses[0]} == {4}
+    stages = [move.stage for move in at_work.moves]
+    assert {stage.ranks for stage in stages} == {(a, b) for a in range(4) for b in range(a + 1, 4)}
+    assert all(len(move.add) == 1 for move in at_work.moves), "a port has one peer at a time"
+    # Of each exchange two matchings are made, and the third is that of the one before it: an
+    # exchange each way for tokens in both passes of each layer, and two for the sum of gradients.
+    exchanges = 4 * (4 * 2 + 2)
+    first = 3 + 3 + 1  # connected and probed in all three, and back to that which comes first
+    assert len(stages) == 2 * (first + 2 * exchanges), "two pairs in each matching"
 
 
 @pytest.mark.parametrize("order", ["1f1b", "gpipe"])

@@ -73,6 +73,43 @@ def test_circuits_of_a_topology_on_rails_are_lit_before_the_job_begins(planned):
     assert rail_jobs(given[0].arms()[0]) == []
 
 
+EXPERTS = """\
+experiment: experts
+question: Who is joined with whom, and when?
+needs: {hosts: 4, fabric: circuit}
+jobs:
+  main: {kind: hybrid, ranks: 8, ranks_per_host: 2, mesh: MESH, experts: 4, steps: 2}
+"""
+
+
+@pytest.fixture
+def with_experts(tmp_path):
+    def plan(mesh):
+        (tmp_path / "e").write_text(EXPERTS.replace("MESH", mesh))
+        return make_plan(load_experiment(tmp_path / "e"), load_lab(CONFIGS / "rails.yaml"), seed=1)
+
+    return plan
+
+
+def test_a_group_of_four_with_one_port_each_has_a_matching_of_circuits_after_the_other(
+    with_experts,
+):
+    (controller,) = with_experts("{ep: 4, tp: 2}").arms[0].controllers
+    assert [len(matching) for matching in controller.circuits] == [2] * 3 * 2, "on both rails"
+    for rail in (controller.circuits[:3], controller.circuits[3:]):
+        for matching in rail:
+            ports = [end for circuit in matching for end in circuit.ends]
+            assert len(set(ports)) == 4 == len({end.host for end in ports})
+        assert len({circuit for matching in rail for circuit in matching}) == 6, "every pair meets"
+
+
+def test_experts_beside_replicas_are_on_rails_and_those_beside_a_pipeline_are_refused(with_experts):
+    (controller,) = with_experts("{dp: 2, ep: 2, tp: 2}").arms[0].controllers
+    assert [len(matching) for matching in controller.circuits] == [1] * 8
+    with pytest.raises(FileError, match="give `pp` or `ep`, or use a lab with a packet switch"):
+        with_experts("{pp: 2, ep: 2, tp: 2}")
+
+
 REFUSED = {
     "a topology that leaves a group apart": (
         {"lab": "rails-wide", "more": grid("[[0, 1], [2, 3], [0, 2]]")},
