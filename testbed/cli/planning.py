@@ -22,7 +22,7 @@ from testbed.cli.app import (
 )
 from testbed.cli.completion import run_names
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
-from testbed.cli.profiling import control_in_words, print_break_even, read_profile
+from testbed.cli.profiling import print_break_even, print_profile, read_profile
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.planning.fault_plans import job_fault
@@ -112,9 +112,10 @@ def _print_rail_costs(inputs: Inputs, name: str, page: Console) -> None:
             f"profile {name} does",
             hint=_KEEP,
         )
-    print_planned_stalls(rows, profile, page)
-    page.print(control_in_words(profile))
-    print_break_even(workload_of(profile), Rails().ports, page)
+    page.print()
+    print_profile(profile, Rails(), page)
+    print_planned_stalls(rows, page)
+    print_break_even(workload_of(profile), Rails(), page)
 
 
 def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:

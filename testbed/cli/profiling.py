@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from testbed.rails.profile import Profile
+    from testbed.rails.rail_replay import Rails
     from testbed.rails.requests import Mode
     from testbed.rails.workload import Workload
 
@@ -70,16 +72,17 @@ def profile(
             raise UsageError("--json prints one profile, not several", hint="name one")
         print_json(to_json(found[0]))
         return
-    page = terminal()
+    from testbed.rails.rail_replay import Rails
+
+    page, rails = terminal(), Rails(ports=ports)
     for name in of:
         _print_removals(name, results, page)
     try:
         if len(found) > 1:
-            _compare(of, found, ports, page)
+            _compare(of, found, rails, page)
         else:
-            _print(
-                found[0], [seconds_of("--delay", text) for text in delay or _DELAYS], ports, page
-            )
+            delays = [seconds_of("--delay", text) for text in delay or _DELAYS]
+            _print(found[0], delays, rails, page)
     except ValueError as error:
         raise UsageError(f"the profile cannot be replayed on rails: {error}") from error
 
@@ -104,26 +107,32 @@ def read_profile(name: str, results: Path, trial: int | None = None) -> Profile:
             raise UsageError(f"{name} gives no profile of rails: {error}", hint=hint) from error
 
 
-def _print(profile: Profile, delays: list[float], ports: int, page: Console) -> None:
-    from testbed.rails.rail_replay import Rails
+def _print(profile: Profile, delays: list[float], rails: Rails, page: Console) -> None:
     from testbed.rails.replay import replay
     from testbed.rails.stalls import stalls
     from testbed.rails.workload import workload_of
     from testbed.report.rail_pages import print_stages, print_stalls, windows_of
 
     modes: tuple[Mode, ...] = ("on-demand", "provisioned", "learned")
-    workload, rails = workload_of(profile), Rails(ports=ports)
-    still = replay(workload, rails)
-    page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
-    took = TIME.format(round(still.iteration, 9))
-    page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
-    page.print(control_in_words(profile))
-    print_stages(profile, windows_of(still.changes), page)
+    workload = workload_of(profile)
+    print_profile(profile, rails, page)
+    print_stages(profile, windows_of(replay(workload, rails).changes), page)
     print_stalls(stalls(workload, delays, modes, rails), page)
-    print_break_even(workload, ports, page)
+    print_break_even(workload, rails, page)
 
 
-def control_in_words(profile: Profile) -> str:
+def print_profile(profile: Profile, rails: Rails, page: Console) -> None:
+    """Print whose profile it is, what an iteration takes without a delay, and what control does."""
+    from testbed.rails.replay import replay
+    from testbed.rails.workload import workload_of
+
+    page.print(f"profile of {profile.source}: {profile.ranks} ranks", style="bold")
+    took = TIME.format(round(replay(workload_of(profile), rails).iteration, 9))
+    page.print(f"{len(profile.iterations)} iterations of {took} by the replay without a delay")
+    page.print(_control_in_words(profile))
+
+
+def _control_in_words(profile: Profile) -> str:
     """Return what the control of a profile takes of a change."""
     if not profile.control.change:
         return "no rank waited for a change of circuits in it, so the control counts as nothing"
@@ -131,15 +140,14 @@ def control_in_words(profile: Profile) -> str:
     return f"the control takes {took} of a change, which is counted at every delay"
 
 
-def print_break_even(workload: Workload, ports: int, page: Console) -> None:
+def print_break_even(workload: Workload, rails: Rails, page: Console) -> None:
     """Print up to which delay an iteration is hardly longer, in each mode."""
-    from testbed.rails.rail_replay import Rails
     from testbed.rails.stalls import break_even
 
     modes: tuple[Mode, ...] = ("on-demand", "provisioned", "learned")
     page.print()
     for mode in modes:
-        longest = break_even(workload, Rails(mode=mode, ports=ports), _WORTH)
+        longest = break_even(workload, replace(rails, mode=mode), _WORTH)
         page.print(
             f"{mode}: iterations are at most {_WORTH:.0%} longer up to a delay of "
             f"{TIME.format(round(longest, 6))}"
@@ -169,11 +177,10 @@ def _print_removals(name: str, results: Path, page: Console) -> None:
         )
 
 
-def _compare(names: list[str], found: list[Profile], ports: int, page: Console) -> None:
-    from testbed.rails.rail_replay import Rails
+def _compare(names: list[str], found: list[Profile], rails: Rails, page: Console) -> None:
     from testbed.rails.replay import replay
     from testbed.rails.workload import workload_of
     from testbed.report.rail_pages import print_window_comparison, windows_of
 
-    each = [windows_of(replay(workload_of(one), Rails(ports=ports)).changes) for one in found]
+    each = [windows_of(replay(workload_of(one), rails).changes) for one in found]
     print_window_comparison(names, each, page)

@@ -45,32 +45,28 @@ def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], pag
 def print_stalls(rows: Sequence[Stall], page: Console) -> None:
     """Print what each delay costs an iteration in each mode."""
     page.print(Text("\nWhat a delay of the switch costs", style="bold"))
-    right = (*_STALL, "of an iteration")
-    table = plain_table("requests", *right, right=right)
+    table = plain_table("requests", *_STALL, right=_STALL)
     for row in rows:
-        share = round(100 * row.overhead, 2) + 0.0
-        table.add_row(row.mode, *_stall_cells(row), f"{share:.2f} %")
+        table.add_row(row.mode, *_stall_cells(row))
     page.print(table)
 
 
-def print_planned_stalls(
-    rows: Sequence[tuple[str, Stall]], profile: Profile, page: Console
-) -> None:
+def print_planned_stalls(rows: Sequence[tuple[str, Stall]], page: Console) -> None:
     """Print what the delay of each arm will cost an iteration, by a profile that was kept."""
     page.print(Text("\nWhat its rails would cost, by a replay of a profile", style="bold"))
-    page.print(f"profile of {profile.source}: {profile.ranks} ranks")
     table = plain_table("arm", "requests", *_STALL, right=_STALL)
     for arm, row in rows:
         table.add_row(arm, row.mode, *_stall_cells(row))
     page.print(table)
 
 
-_STALL = ("delay", "iteration", "optimum", "stall", "formula")
+_STALL = ("delay", "iteration", "optimum", "stall", "formula", "of an iteration")
 
 
 def _stall_cells(row: Stall) -> Iterator[str]:
     for seconds in (row.delay, row.iteration, row.optimum, row.stall, row.formula):
         yield quantity(seconds, "s")
+    yield f"{round(100 * row.overhead, 2) + 0.0:.2f} %"
 
 
 def windows_of(changes: Sequence[Change]) -> dict[tuple[str, int], float]:

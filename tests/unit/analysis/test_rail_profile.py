@@ -192,8 +192,22 @@ def test_a_plan_prints_what_its_rails_would_cost_by_a_kept_profile(kept, capsys)
         took = replay(workload, Rails(delay, mode)).iteration
         assert row.split()[1] == mode
         assert f" {quantity(took, 's')} " in row
-    assert "the control takes 10 ms of a change" in page
+    assert command_line(["profile", str(kept), "--delay", "250 ms"]) == 0
+    same = capsys.readouterr().out
+    took = quantity(replay(workload, Rails()).iteration, "s")
+    for part in (
+        "the control takes 10 ms of a change",
+        f"3 iterations of {took} by the replay without a delay",
+        " ".join(_cells(same, "on-demand ")[1:]),
+    ):
+        assert part in " ".join(same.split())
+        assert part in " ".join(page.split())
     assert page.count("iterations are at most 5% longer up to a delay of") == 3
+
+
+def _cells(page, beginning):
+    (row,) = (line for line in page.splitlines() if line.startswith(beginning))
+    return row.split()
 
 
 def test_a_plan_of_rails_without_a_profile_says_how_to_keep_one(capsys):
