@@ -71,6 +71,7 @@ NOT_ON_A_RACK = {
     "opus-packet": "packet-rails",
     "opus-replace": "rails",
     "opus-static": "rails-wide",
+    "opus-wide": "rails-wide",
     "rails": "rails",
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
