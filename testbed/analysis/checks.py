@@ -11,7 +11,13 @@ from typing import Any, Literal
 
 from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch, in_unit
 from testbed.analysis.machine_load import busy_in_words
-from testbed.analysis.metric_definitions import DIMENSIONS, MetricDefinition, meaning, quantity
+from testbed.analysis.metric_definitions import (
+    DIMENSIONS,
+    NAMED_END,
+    MetricDefinition,
+    meaning,
+    quantity,
+)
 from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.ratio_check import bound, ratio_interval
 from testbed.analysis.statistics import share_at_least
@@ -111,11 +117,13 @@ def _held(one: _NumericCheck, valid_share: float) -> CheckResult:
         return one.result("unknown", None, problem)
     used = [trial for trial in one.trials if not _was_ridden_out(trial, check.metric)]
     values = [_value(trial, check.metric) for trial in used]
-    if set(values) <= {None} and not any(trial.job_failed for trial in used):
+    must_end = check.metric == NAMED_END
+    is_lost = any(must_end or trial.job_failed for trial in used)
+    if set(values) <= {None} and not is_lost:
         return one.result("unknown", None, one.missing or "no trial has a value")
     found = one.held(values)
     unknown = [trial.outcome == "not known" and check.metric not in trial.values for trial in used]
-    if found.verdict == "failed" and any(unknown):
+    if found.verdict == "failed" and any(unknown) and not must_end:
         at_best = [one.best if u else v for u, v in zip(unknown, values, strict=True)]
         if one.held(at_best).verdict != "failed":
             return one.result("unknown", found.value, one.missing)
@@ -157,7 +165,7 @@ def _meaning(
 
 def _was_ridden_out(trial: TrialResult, metric: str) -> bool:
     """Return whether a trial has no value because its job rode the fault out."""
-    return trial.outcome == "ridden out" and metric not in trial.values
+    return trial.outcome == "ridden out" and metric not in trial.values and metric != NAMED_END
 
 
 def _value(trial: TrialResult, metric: str) -> float | None:

@@ -52,6 +52,9 @@ _REPLACEMENTS = {
     "ideal": "any chip replaces any other",
 }
 
+NAMED_END = "named_end"
+"""The metric of trials that are expected to end, by name, as the job cannot go on."""
+
 METRICS: dict[str, MetricDefinition] = {
     "recovery_time": _Metric("s", "lower", "t10 - t0: until the last rank's first verified step"),
     "return_to_service": _Metric("s", "lower", "t11 - t0: until throughput is back to 95 %"),
@@ -73,6 +76,9 @@ METRICS: dict[str, MetricDefinition] = {
         "work lost until t11, or in steps that rode a fault out, as time; also of jobs beside",
     ),
     "plateau": _Metric("1", "higher", "rate after t11 over the rate before t0"),
+    NAMED_END: _Metric(
+        "s", "lower", "until a job that cannot go on has ended, with what was struck named"
+    ),
     "step_time": _Metric("s", "lower", "median time of a step before the fault"),
     "mean_step_time": _Metric(
         "s",

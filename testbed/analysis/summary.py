@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,7 @@ from testbed.analysis.clocks import Clocks
 from testbed.analysis.delay_sweep import with_crossings
 from testbed.analysis.destroyed_receivers import destroyed_receivers
 from testbed.analysis.machine_load import busy_in_words
-from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
+from testbed.analysis.metric_definitions import NAMED_END, MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.rail_monitor import RemovedCircuits, watched
 from testbed.analysis.rail_prediction import SweepArm, delay_sweeps, with_replays
@@ -139,8 +139,19 @@ def summarise(
     watched_events = watched(events, clocks, removed.of_trials)
     each = sorted(_analysed(watched_events, clocks), key=attrgetter("number"))
     crossed = with_crossings(experiment.arms(), each)
-    trials = with_replays(experiment.measured(), crossed, settings_of(of_run))
+    expected = list(_with_named_ends(experiment, crossed))
+    trials = with_replays(experiment.measured(), expected, settings_of(of_run))
     return _of_trials(run, experiment, of_run, trials, removed)
+
+
+def _with_named_ends(
+    experiment: Experiment, trials: Iterable[TrialResult]
+) -> Iterator[TrialResult]:
+    """Yield the trials; one that ended by name has not failed, where a check of its arm asks so."""
+    asked = {check.arm for check in experiment.all_checks() if check.metric == NAMED_END}
+    for trial in trials:
+        ended = trial.arm in asked and NAMED_END in trial.values
+        yield replace(trial, ended_by_name=True) if ended else trial
 
 
 def _analysed(events: Iterable[Event], clocks: Clocks) -> Iterator[TrialResult]:

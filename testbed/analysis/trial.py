@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from testbed.analysis.bandwidth import bandwidths
@@ -14,9 +13,11 @@ from testbed.analysis.causes import DECISION
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collective_choice import choice_values
 from testbed.analysis.collectives import beside_the_model, collective_values
+from testbed.analysis.dips import dip, ridden_dip
 from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.metric_definitions import PREDICTED, MetricDefinition, in_percent
+from testbed.analysis.named_end import named_end
 from testbed.analysis.rail_times import profile_of, rail_values
 from testbed.analysis.reach import reach_values
 from testbed.analysis.steps import (
@@ -25,10 +26,8 @@ from testbed.analysis.steps import (
     collective_share,
     end_digest,
     ends,
-    kind_of_interval,
     spans,
     step_time,
-    usual_intervals,
 )
 from testbed.analysis.time_slots import time_slot_values
 from testbed.analysis.trial_events import TrialEvents
@@ -98,18 +97,26 @@ class TrialResult:
     """That of the trial from which its iteration is predicted, without the delay of its switch."""
     controller: str = ""
     """The kind of the controller that decided first; empty where none did."""
+    ended_by_name: bool = False
+    """Its job could not go on, the reason names what was broken, and its arm has a check on that:
+    then it has not failed, and its values are results."""
 
     @property
     def recovered(self) -> bool | None:
         """Return whether the job recovered; None where there was nothing to recover from.
 
-        A fault that was ridden out, or of which that is not known, has no recovery.
+        A fault that was ridden out, or of which that is not known, has no recovery; nor has one
+        after which the job was expected to end.
         """
+        if self.ended_by_name:
+            return None
         return {"recovered": True, "not recovered": False}.get(self.response or "")
 
     @property
     def job_failed(self) -> bool:
         """Return whether the trial is valid and its job had failed at the end."""
+        if self.ended_by_name:
+            return False
         return self.valid and (self.recovered is False or bool(self.reason))
 
     @property
@@ -122,6 +129,8 @@ class TrialResult:
         """Return the outcome of the trial in a word or two."""
         if not self.valid:
             return "invalid"
+        if self.ended_by_name:
+            return "ended by name"
         if self.response is None:
             return "failed" if self.job_failed else "done"
         return "not recovered" if self.job_failed else self.response
@@ -151,7 +160,7 @@ def analyse_trial(number: int, trial: TrialEvents, clocks: Clocks, job: str = ""
     if marks is not None:
         values |= _recovery_values(finder, steps, marks)
     lost = _lost_steps(finder) if marks else None
-    values |= {} if lost is None else {"lost_steps": lost}
+    values |= named_end(events, end, fault) | ({} if lost is None else {"lost_steps": lost})
     return TrialResult(
         number=number,
         arm=f"{begin}.{job}" if job else begin,
@@ -231,52 +240,8 @@ def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) ->
     if "t10" in t and (ahead := finder.caught_up()) is not None:
         values["caught_up"] = ahead.late - marks.at["t0"].early
     if marks.response == "ridden out":
-        return values | _ridden_dip(steps, marks)
-    return values | _dip(steps, marks)
-
-
-def _dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
-    """Return how deep the dip was: seconds of work lost in it, and the rate after it.
-
-    The area is taken under the staircase of finished steps, from t0 to t11: the time that passed
-    less the time that the steps finished in it would have taken undisturbed.
-    """
-    zero, back = marks.at.get("t0"), marks.at.get("t11")
-    if zero is None or back is None:
-        return {}
-    usual = usual_intervals([step for step in steps if step.end.late < zero.early])
-    done = [
-        usual.get(kind_of_interval(one, other))
-        for one, other in pairwise(steps)
-        if zero.early < other.end.middle <= back.middle
-    ]
-    work = [seconds for seconds in done if seconds is not None]
-    if not usual or len(work) < len(done):
-        return {}
-    after = [step for step in steps if step.end.middle >= back.middle]
-    plateau = _plateau(usual, after)
-    return {"dip": back.middle - zero.early - sum(work)} | plateau
-
-
-def _plateau(usual: Mapping[str, float], after: Sequence[Step]) -> dict[str, float]:
-    """Return the rate of some steps over the usual one; nothing where they are not all alike."""
-    kinds = {kind_of_interval(one, other) for one, other in pairwise(after)}
-    now = step_time(after)
-    if len(kinds) != 1 or now is None or not kinds <= usual.keys():
-        return {}
-    return {"plateau": usual[kinds.pop()] / now}
-
-
-def _ridden_dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
-    """Return the work lost in the steps that a fault could have touched, and did not stop."""
-    zero = marks.at["t0"].early
-    usual = usual_intervals([step for step in steps if step.end.late < zero])
-    watched = set(marks.watched)
-    pairs = [(one, other) for one, other in pairwise(steps) if other in watched]
-    took = sum(other.end.middle - one.end.middle for one, other in pairs)
-    normal = [usual.get(kind_of_interval(one, other)) for one, other in pairs]
-    known = [seconds for seconds in normal if seconds is not None]
-    return {"dip": took - sum(known)} if pairs and len(known) == len(pairs) else {}
+        return values | ridden_dip(steps, marks)
+    return values | dip(steps, marks)
 
 
 def _job_values(

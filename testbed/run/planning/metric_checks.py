@@ -9,6 +9,7 @@ from typing import Any
 from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
 from testbed.analysis.metric_definitions import (
     METRICS,
+    NAMED_END,
     PREDICTED,
     RAILS,
     MetricDefinition,
@@ -189,6 +190,8 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
         why = f"{policy} replaces a rank by a spare host, and job {fault.job} has none"
         lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, why)
         remedy = f"write `spares: 1` in job {fault.job}"
+    if not any(one.job == job for one in spec.faults):
+        lacks[NAMED_END] = "nothing is broken in its trials"
     known = {n: METRICS[n] for n in METRICS if n in _CONDITIONAL and n not in lacks}
     known |= _of_job(experiment, arm, job)
     if len(spec.jobs) > 1:
@@ -274,4 +277,4 @@ def _of_job(experiment: Experiment, arm: Arm, job: str) -> dict[str, MetricDefin
 _BESIDE_OTHERS = ("collective_share", "mean_step_time")
 """Metrics of jobs that run side by side; the latter of those that no fault strikes."""
 
-_CONDITIONAL = {*_BESIDE_OTHERS, *_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}
+_CONDITIONAL = {NAMED_END, *_BESIDE_OTHERS, *_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}
