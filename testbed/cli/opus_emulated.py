@@ -55,6 +55,7 @@ class EmulatedRails:
             except OSError as error:
                 hint = "is another one running?"
                 raise LabError(f"listening failed: {error}", hint=hint) from error
+            stack.callback(self.lines.finish)
             threading.Event().wait(None if self.seconds == math.inf else self.seconds)
 
     def _listen(

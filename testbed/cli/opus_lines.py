@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.clock import utc
 from testbed.rails.stage import Stage
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 
 if TYPE_CHECKING:
     from testbed.fabric.circuits import Matching
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 class OpusLines:
     """Prints answers on standard output, and why lines ended on standard error.
 
-    With `json`, standard output has a JSON object a line for both.
+    With `json`, standard output has a JSON object a line for both. Nobody waits for its reader.
     """
 
     def __init__(self, label: str, *, json: bool, log: EventLog | None = None) -> None:
         self._label, self._json, self._log = label, json, log
+        self._out, self._err = NonBlockingWriter(sys.stdout), NonBlockingWriter(sys.stderr)
+        self.is_listening = False
         self.answers = 0
         self.changes = 0
 
@@ -39,17 +42,23 @@ class OpusLines:
         sockets = [str(path) for path in paths]
         self._listening(f"their controller finds rails at {', '.join(sockets)}", sockets=sockets)
 
+    def finish(self) -> None:
+        """Give the readers of what was printed a moment."""
+        for writer in (self._out, self._err):
+            writer.flush(PATIENCE)
+
     def _listening(self, text: str, **where: Any) -> None:
+        self.is_listening = True
         if self._json:
             self._object("listening", label=self._label, **where)
         else:
-            print(f"{text} ({self._label}); Ctrl-C ends it", flush=True)
+            self._out.write(f"{text} ({self._label}); Ctrl-C ends it\n")
 
     def said(self, line: str) -> None:
         """Say why a line ended, or what failed."""
         if self._json:
             self._object("note", text=line)
-        print(f"{utc()}  {line}", file=sys.stderr, flush=True)
+        self._err.write(f"{utc()}  {line}\n")
         if self._log is not None:
             self._log.append("note", "opus", text=line)
 
@@ -69,7 +78,7 @@ class OpusLines:
             )
             what = "changed" if one.changed else "unchanged"
             took = f"{what}, answered after {one.seconds * 1e3:.1f} ms"
-            print(f"rail {one.rail}  {said.id[:8]}  {asked}: {took}{_shown(circuits)}", flush=True)
+            self._out.write(f"rail {one.rail}  {said.id[:8]}  {asked}: {took}{_shown(circuits)}\n")
         if self._log is not None:
             stage = Stage(said.id[:8], said.counter, one.hosts)
             row = [stage.group, stage.number, stage.ranks, stage.place]
@@ -97,13 +106,14 @@ class OpusLines:
         else:
             what = "changed" if changed else "unchanged"
             took = f"{what}, answered after {seconds * 1e3:.1f} ms"
-            print(f"rail {rail}  word {word}: {took}{_shown(circuits)}", flush=True)
+            self._out.write(f"rail {rail}  word {word}: {took}{_shown(circuits)}\n")
         if self._log is not None:
             took = f"answered after {seconds * 1e3:.1f} ms"
             self._log.append("note", f"rail{rail}", text=f"word {word} after {before}, {took}")
 
     def _object(self, kind: str, **fields: Any) -> None:
-        print(json.dumps({"at": utc(), "event": kind, **fields}, ensure_ascii=False), flush=True)
+        line = json.dumps({"at": utc(), "event": kind, **fields}, ensure_ascii=False)
+        self._out.write(f"{line}\n")
 
 
 def moved(removed: Matching, added: Matching) -> dict[str, Sequence[str]]:

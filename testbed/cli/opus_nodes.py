@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from testbed.bench.addresses import look_up, of_name
 from testbed.errors import UsageError
 
@@ -12,6 +14,11 @@ def host_at(names: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for number, name in enumerate(names):
         for address in of_name(name):
+            if not _is_address(address):
+                raise UsageError(
+                    f"--nodes: the name service knows no {name}",
+                    hint="give the addresses that ranks connect from, by host",
+                )
             if address in found:
                 raise UsageError(
                     f"--nodes: {names[found[address]]} and {name} are both at {address}",
@@ -19,3 +26,11 @@ def host_at(names: list[str]) -> dict[str, int]:
                 )
             found[address] = number
     return found
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from testbed.bench.permission import Guard
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.lease_stores import leases_of
 from testbed.cli.opus_lines import OpusLines, moved
 from testbed.cli.opus_nodes import host_at
 from testbed.cli.record import close_check, open_check
 from testbed.cli.twins import with_settle_of_twin
-from testbed.errors import EXIT_PASSED, LabError, TestbedError, UnsafeError, UsageError
+from testbed.errors import EXIT_PASSED, BusyError, LabError, TestbedError, UnsafeError, UsageError
 from testbed.opus.circuit_rails import CircuitRails
 from testbed.opus.controller_side import ControllerSide
 from testbed.opus.rail_actions import CircuitActions
 from testbed.opus.server import ControllerServer, WorkerServer
 from testbed.opus.word_circuits import WordCircuits
-from testbed.run.inbox import Inbox
+from testbed.record.rundir import point_latest
+from testbed.run.inbox import Inbox, Interrupted
 from testbed.run.opus_layout import rail_layout
-from testbed.run.opus_rails import LabRails, RailService, Served, serve_rails
+from testbed.run.opus_rails import PROTOCOL, LabRails, RailService, Served, serve_rails
 from testbed.run.run_leases import RunLeases
 from testbed.schema import Lab
 from testbed.secret import masked
@@ -40,6 +44,7 @@ class OpusOnLab:
         *,
         json: bool,
     ) -> None:
+        Guard(lab).control(PROTOCOL)
         lab = with_settle_of_twin(lab)
         self._service = RailService(lab, rail_layout(lab, hosts, rails), delay, end)
         self._json = json
@@ -110,25 +115,26 @@ class OpusOnLab:
         lines = OpusLines(str(facts["label"]), json=self._json, log=log)
         inbox = Inbox()
         run_leases = RunLeases(leases_of(lab), directory, "opus", log, inbox)
-        outcome, reason = "failed", ""
+        serve = partial(_listening, listen, lines)
+        problem: TestbedError | None = None
+        left: list[str] = []
         try:
             with record_signals(inbox.interrupt):
-                left = serve_rails(
-                    self._service,
-                    lambda rails: _listening(listen, rails, lines),
-                    directory,
-                    log,
-                    inbox,
-                    run_leases,
-                )
-            outcome = "failed" if left else "passed"
+                left = serve_rails(self._service, serve, directory, log, inbox, run_leases)
         except TestbedError as error:
-            reason = masked(str(error))
+            problem = error
             raise
         finally:
             log.close()
-            told = f"{counted(lines.answers, 'stage')} answered, {lines.changes} of them changed"
-            close_check(directory, facts, outcome, reason or told)
+            lines.finish()
+            if isinstance(problem, BusyError) and not lines.is_listening:
+                shutil.rmtree(directory.path, ignore_errors=True)
+                point_latest(results)
+            else:
+                is_good = not left and (problem is None or _is_plain_end(problem))
+                told = f"{counted(lines.answers, 'stage')} answered, {lines.changes} changed"
+                reason = told if is_good else masked(str(problem or "; ".join(left)))
+                close_check(directory, facts, "passed" if is_good else "failed", reason)
         if left:
             raise UnsafeError(
                 f"the rails were left changed: {'; '.join(left)}",
@@ -169,8 +175,13 @@ class _WordRail:
         self.lines.word(self.rail, before, word, seconds, moved(had - has, has - had))
 
 
+def _is_plain_end(problem: TestbedError) -> bool:
+    """Tell whether a signal ended it, as is usual, and all was put back."""
+    return isinstance(problem, Interrupted) and not problem.hint
+
+
 def _listening(
-    listen: Callable[[LabRails, OpusLines], Served], rails: LabRails, lines: OpusLines
+    listen: Callable[[LabRails, OpusLines], Served], lines: OpusLines, rails: LabRails
 ) -> Served:
     try:
         return listen(rails, lines)

@@ -27,7 +27,7 @@ CONTROLLER = "100.64.0.1"
 HOSTS = ("h0", "h1", "h2", "h3")
 JOB = Job(stages=2, datas=2, tensors=2)
 """The job of the recorded transcript: rank = 4 × stage + 2 × data + tensor, two ranks a host."""
-A = "A" * 64
+A, B = "A" * 64, "B" * 64
 DATA = {"h0–h1", "h2–h3"}
 PIPELINE = {"h0–h2", "h1–h3"}
 
@@ -237,3 +237,27 @@ def test_the_authors_controller_moves_the_circuits_of_a_twin_by_the_recorded_wor
     served.signal(signal.SIGINT)
     assert served.finish().code == 128 + signal.SIGINT
     assert circuits(testbed, rails, "rail0") == circuits(testbed, rails, "rail1") == set()
+
+
+def test_a_switch_that_refuses_ends_the_lines_of_who_asked_and_others_go_on(
+    testbed: CommandLine, rails: str
+) -> None:
+    with ExitStack() as stack:
+        served, port = begin(testbed, rails)
+        shims = Shims(rails, port, stack)
+        all_say(shims, dict.fromkeys((0, 2), f"COMM;{A},2,0".encode()))
+        all_say(shims, dict.fromkeys((1, 3), f"COMM;{B},2,1".encode()))
+        with RunningTwin(rails).faulty("rail0", "error", command="ADD"):
+            for rank in (0, 2):
+                shims.send(rank, f"CONFIG_REQ;{A},2,0".encode())
+            assert [shims.line(rank) for rank in (0, 2)] == ["", ""]
+        text = said(served)["text"]
+        assert text.startswith("the change of circuits of rail 0 failed: rail0:"), text
+        assert circuits(testbed, rails, "rail0") == set()
+        all_say(shims, dict.fromkeys((1, 3), f"CONFIG_REQ;{B},2,0".encode()))
+        assert circuits(testbed, rails, "rail1") == {"h0–h1"}
+        served.signal(signal.SIGINT)
+        done = served.finish()
+    assert done.code == 128 + signal.SIGINT, done.err
+    assert served.summary()["outcome"] == "passed"
+    assert circuits(testbed, rails, "rail1") == set()

@@ -1,9 +1,11 @@
 """The command `opus`: shims written as bytes get the answers of the authors' controller."""
 
+import json
 import re
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,25 +14,33 @@ from testbed.cli import run as command_line
 A = "A" * 64
 
 
-@pytest.fixture
-def served(tmp_path):
-    """Start the command on a free port; return its process and the port."""
-    words = ["opus", "--nodes", "127.0.0.1,127.0.0.2", "--rails", "2", "--delay", "1 ms"]
-    words += ["--listen", "127.0.0.1:0", "--sockets", str(tmp_path), "--for", "60 s"]
+@contextmanager
+def started(*words):
+    """Run the command with its rails emulated; yield its process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words],
+        [sys.executable, "-m", "testbed.cli", "opus", *words, "--for", "60 s"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     with process:
-        first = process.stdout.readline()
-        yield process, int(re.search(r"127\.0\.0\.1:(\d+)", first)[1])
+        yield process
         process.kill()
 
 
+@pytest.fixture(params=[(), ("--json",)], ids=["text", "json"])
+def served(tmp_path, request):
+    """Start the command on a free port; return its process and the port."""
+    words = ["--nodes", "127.0.0.1,127.0.0.2", "--rails", "2", "--delay", "1 ms"]
+    words += ["--listen", "127.0.0.1:0", "--sockets", str(tmp_path), *request.param]
+    with started(*words) as process:
+        first = process.stdout.readline()
+        assert "emulated" in first
+        yield process, int(re.search(r"127\.0\.0\.1:(\d+)", first)[1])
+
+
 def test_shims_check_in_and_are_told_when_a_stage_is_there(served):
-    _, port = served
+    process, port = served
     shims = [
         socket.create_connection(("127.0.0.1", port), 20, (f"127.0.0.{node}", 0)) for node in (1, 2)
     ]
@@ -45,6 +55,35 @@ def test_shims_check_in_and_are_told_when_a_stage_is_there(served):
     finally:
         for shim in shims:
             shim.close()
+    line = process.stdout.readline()
+    if "--json" in process.args:
+        row = json.loads(line)
+        assert row.pop("at") and 0.001 <= row.pop("seconds") < 60
+        about = {"rail": 0, "id": A, "number": 11, "counter": 1000000, "asked": 2, "ranks": 2}
+        assert row == {"event": "answer", **about, "changed": True}
+    else:
+        told = (
+            r"rail 0  AAAAAAAA  number 11, counter 1000000, 2 of 2 asked: changed, answered after"
+        )
+        assert re.match(told + r" \d+\.\d ms\n", line), line
+
+
+def test_the_words_of_their_controller_are_answered_and_printed(tmp_path):
+    with started("worker", "--rails", "1", "--sockets", str(tmp_path), "--json") as process:
+        first = json.loads(process.stdout.readline())
+        (path,) = first["sockets"]
+        assert first["label"] == "emulated"
+        for word, reply in ((b"0\n", b"CONFIG-ACK"), (b"3\n", b"CONFIG-ACK"), (b"3\n", b"NACK")):
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(path)
+                line.sendall(word)
+                assert reply in line.recv(100)
+        rows = [json.loads(process.stdout.readline()) for _ in range(3)]
+    assert [(row["before"], row["word"], row["changed"]) for row in rows] == [
+        (None, 0, True),
+        (0, 3, True),
+        (3, 3, False),
+    ]
 
 
 def test_why_a_line_ended_is_printed(served):
@@ -64,6 +103,15 @@ def test_why_a_line_ended_is_printed(served):
         (["--nodes", "127.0.0.1", "--listen", "here"], "--listen: 'here' is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--listen", "127.0.0.1:70000"], "is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--delay", "5"], "--delay: '5'"),
+        (["--nodes", "no.such.host.invalid"], "the name service knows no no.such.host.invalid"),
+        (["--lab", "rack"], "lab rack does not permit programs that speak opus"),
+        (["--lab", "rails", "--nodes", "192.0.2.1"], "--nodes names 1 address for 5 hosts: h0, h1"),
+        (["--lab", "rails", "--hosts", "h7"], "'h7' is not a host of lab rails"),
+        (["worker", "--lab", "rails"], "without --stages, the words of a rail do not say which"),
+        (
+            ["worker", "--lab", "rails", "--stages", "2"],
+            "--stages 2: the words of a rail do not say its circuits: 5 hosts do not make 2",
+        ),
     ],
 )
 def test_impossible_options_are_refused(words, text, capsys):
