@@ -108,10 +108,11 @@ class LabRails:
 
     def _settled(self, done: FabricChange) -> None:
         """Wait until mirrors stand that nothing told of, and for the delay."""
-        slowest = max(one.capabilities.settle_max for one in self.bench.switches.values())
-        unseen = done.steady is None and done.lit is None
-        left = max(0.0, done.read_back + slowest - now()) if unseen else 0.0
-        self._ended.wait(left + self.delay)
+        names = {cross.switch for cross in done.added}
+        moved = [self.bench.switches[name].capabilities for name in names]
+        unseen = (one.settle_max for one in moved if one.motion_unseen or not one.steadiness)
+        slowest = max(unseen, default=0.0) if done.lit is None else 0.0
+        self._ended.wait(max(0.0, done.read_back + slowest - now()) + self.delay)
 
     def end(self) -> None:
         """Have waits for mirrors and links end."""

@@ -104,6 +104,13 @@ def circuits(testbed: CommandLine, twin: str, switch: str) -> set[str]:
     return {f"h{a - 1}–h{b - 1}" for a, b in pairs if a < b}
 
 
+def lit_ports(twin: str) -> set[str]:
+    """Return the host ports that get light at this moment."""
+    rows = RunningTwin(twin).ask(do="light")
+    light = {port: what for _, port, what in rows if what in ("lit", "dark")}
+    return {port for port, what in light.items() if what == "lit"}
+
+
 def all_say(shims: Shims, lines: dict[int, bytes]) -> None:
     """Have ranks send their lines, and get the answer to each."""
     for rank, line in lines.items():
@@ -130,6 +137,7 @@ def test_shims_on_the_hosts_of_a_twin_move_its_circuits_which_are_put_back(
             all_say(shims, step)
         for number, step in enumerate(steps[4:]):
             all_say(shims, step)
+            assert lit_ports(rails) == {f"{host}.{port}" for host in HOSTS for port in ("p0", "p1")}
             wanted = PIPELINE if number % 4 in (1, 2) else DATA
             if number < 4:
                 assert circuits(testbed, rails, "rail0") == wanted
