@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+from asyncssh.constants import MSG_IGNORE
 
 from testbed.twin import clock_rate, machine
 from testbed.twin.layout import GATEWAY, MANAGEMENT_INTERFACE, HostLayout
@@ -129,6 +130,21 @@ def _close(stdin: asyncio.StreamWriter, gone: asyncio.Future[None]) -> None:
         gone.exception()  # whatever it is, the client has gone
 
 
+def _send_nothing_empty(connection: Any) -> None:
+    """Have a connection send no packets without content, as OpenSSH sends none.
+
+    asyncssh sends one before each other packet, against an attack on ciphers in CBC mode (RFC 4251,
+    section 9.3.1). It offers none of those, so both sides only spend processor time on it.
+    """
+    send = connection.send_packet
+
+    def send_packet(kind: int, *parts: bytes, **options: Any) -> None:
+        if kind != MSG_IGNORE:
+            send(kind, *parts, **options)
+
+    connection.send_packet = send_packet
+
+
 async def run_command(
     environment: Mapping[str, str], client: asyncssh.SSHServerProcess[bytes]
 ) -> None:
@@ -137,6 +153,7 @@ async def run_command(
     Its input ends with the client, if not before. As from OpenSSH, it learns both ends of the
     connection (`SSH_CONNECTION` of ssh(1)).
     """
+    _send_nothing_empty(client.channel.get_connection())
     ends = (client.get_extra_info(end)[:2] for end in ("peername", "sockname"))
     connection = " ".join(str(part) for end in ends for part in end)
     arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]

@@ -7,6 +7,8 @@ from functools import partial
 
 import asyncssh
 import pytest
+from asyncssh.connection import SSHConnection
+from asyncssh.constants import MSG_IGNORE
 
 from testbed.twin.host import run_command
 from testbed.twin.keys import write_ssh_key
@@ -68,3 +70,27 @@ def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch
 
     asyncio.run(drill())
     assert ended.exists()
+
+
+def test_an_answer_is_one_packet(tmp_path, monkeypatch):
+    empty, process = [], SSHConnection._packet_handlers[MSG_IGNORE]
+
+    def note(connection, *packet):
+        if connection.is_client():
+            empty.append(packet)
+        return process(connection, *packet)
+
+    monkeypatch.setitem(SSHConnection._packet_handlers, MSG_IGNORE, note)
+
+    async def drill():
+        server, log_in = await serve(tmp_path)
+        async with await log_in() as client:
+            command = await client.create_process("exec cat", encoding=None)
+            begun = len(empty)
+            for _ in range(20):
+                command.stdin.write(b"word\n")
+                assert await command.stdout.readexactly(5) == b"word\n"
+        server.close()
+        return len(empty) - begun
+
+    assert asyncio.run(drill()) == 0
