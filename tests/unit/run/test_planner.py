@@ -64,6 +64,7 @@ NOT_ON_A_RACK = {
     "morphlux-slices": "slices",
     "groups": "packet-quad",
     "hybrid": "packet-quad",
+    "hybrid-experts": "rails",
     "opus": "rails",
     "opus-faults": "rails",
     "opus-link-up": "rails",
