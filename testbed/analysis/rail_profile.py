@@ -166,6 +166,12 @@ def operations_of(event: Event, names: GroupNames) -> Iterator[Operation]:
     ranks = tuple(said["members"])
     came, lit = (said.get(name, said["begin"]) for name in ("reached", "lit"))
     name, size = names[said["dimension"], ranks], said["bytes"] or 0
+    for other, came, lit, _, end, sent in said.get("matchings", ()):
+        one, two = sorted((said["rank"], other), key=ranks.index)
+        number = (said["step"] * len(ranks) + ranks.index(one)) * len(ranks) + ranks.index(two)
+        yield Operation(name, number, (one, two), came, lit, end, sent)
+    if "matchings" in said:
+        return
     yield Operation(name, said["step"], ranks, came, lit, said["end"], size)
 
 

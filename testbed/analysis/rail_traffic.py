@@ -81,7 +81,13 @@ class RailTraffic:
         elif said.get("dimension"):
             self._place(event)
             what, members = f"a collective along {said['dimension']}", tuple(said["members"])
-            self._told.append(_Told(event, what, members, event, said["begin"], said["end"]))
+            whole = [(members, said["begin"], said["end"])]
+            pairs = [
+                ((said["rank"], other), begin, end)
+                for other, _, _, begin, end, _ in said.get("matchings", ())
+            ]
+            for ranks, begin, end in pairs or whole:
+                self._told.append(_Told(event, what, ranks, event, begin, end))
 
     def take(self, clocks: Clocks) -> list[Span]:
         """Return the spans that ended since the last time."""

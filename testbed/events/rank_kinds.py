@@ -90,6 +90,12 @@ RANK_KINDS = {
         members=items("in a mesh, the ranks of this rank's group", optional=True),
         reached=number("s", "on rails, when it came to the collective", optional=True),
         lit=number("s", "on rails, when it knew that it has its circuits", optional=True),
+        matchings=items(
+            "on rails, where its group exchanges in pairs: with whom, when it came to that, knew "
+            "that it has its circuit, began and ended, and the bytes that it sent",
+            "s",
+            optional=True,
+        ),
         retransmitted=integer(
             "on rails, segments that TCP has sent again since its connections were made",
             optional=True,

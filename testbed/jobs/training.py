@@ -191,18 +191,33 @@ class OnRails(AllReduce):
     controllers = ("rails",)
 
     def __init__(self, options: AllReduceOptions) -> None:
-        """Refuse what the neighbours of a ring cannot do; ValueError."""
+        """Take groups of a ring each, but those of an all-to-all in matchings of their ranks."""
+        from testbed.collectives.exchanges import matchings_of
         from testbed.collectives.groups import groups, named
 
         super().__init__(options)
         assert options.mesh is not None
-        self.groups = named(groups(options.mesh))
-        for name, collective in (options.collectives or {}).items():
-            if collective == "all-to-all" and options.mesh[name] > 2:
-                raise ValueError(
-                    f"an all-to-all of {options.mesh[name]} ranks along {name} takes other "
-                    "circuits than those of their ring: use a lab with a packet switch"
-                )
+        along = groups(options.mesh)
+        self.groups = named(along)
+        self._exchanged = [
+            name
+            for name, collective in (options.collectives or {}).items()
+            if collective == "all-to-all" and options.mesh[name] > 2
+        ]
+        paired = named({name: along[name] for name in self._exchanged})
+        self.matchings = {name: matchings_of(ranks) for name, ranks in paired.items()}
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return that of any mesh, with the matchings of groups that exchange in pairs."""
+        from testbed.collectives.exchanges import matchings
+
+        told, mesh = super().for_rank(), self._options.mesh
+        assert mesh is not None
+        found = {
+            name: [list(map(list, pairs)) for pairs in matchings(mesh[name])]
+            for name in self._exchanged
+        }
+        return {**told, "options": told["options"] | ({"matchings": found} if found else {})}
 
 
 def _of_a_ring(size: int, rings: int) -> int:

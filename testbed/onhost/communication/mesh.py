@@ -85,16 +85,28 @@ class MeshGroups:
         for group in self.by_dimension.values():
             group.barrier()
 
-    def begin(self, dimension: str, place: int = 0) -> Optional[float]:
+    def joined(self, dimension: str) -> Sequence[Sequence[int]]:
+        """Return the ranks that this one reaches at once along a dimension: all of its group."""
+        return (self.members[dimension],)
+
+    def begin(
+        self, dimension: str, place: int = 0, joined: Optional[Sequence[int]] = None
+    ) -> Optional[float]:
         """Wait until all ranks of the mesh begin an operation along a dimension.
 
-        On rails return since when this rank has its circuits, and wait for its group only; `place`
-        is which of the group's stages in an iteration begins.
+        On rails return since when this rank has its circuits, and wait for its group only, or for
+        nobody where circuits join two of it; `place` is which of the group's stages in an iteration
+        begins.
         """
         self.barrier()
         return None
 
-    def end(self, dimension: str, upcoming: Iterable[str] = ()) -> None:
+    def end(
+        self,
+        dimension: str,
+        upcoming: Iterable[str] = (),
+        joined: Optional[Sequence[int]] = None,
+    ) -> None:
         """Note that an operation has ended, and the dimensions of the next ones; do nothing."""
 
     def links(self, dimension: str) -> Iterator[Group]:

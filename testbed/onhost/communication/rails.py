@@ -189,39 +189,53 @@ class RailMesh(MeshGroups):
         dropped = sum(sum(counted(name, *DROPPED)) for name in ports)
         return {"retransmitted": sum(map(retransmitted, connections)), "dropped": dropped}
 
-    def begin(self, dimension: str, place: int = 0) -> float:
-        """Wait for the circuits of this rank's group, then for its ranks; return when lit."""
-        lit = time.monotonic()
+    def joined(self, dimension: str) -> Sequence[Sequence[int]]:
+        """Return the ranks that circuits join this one with at once: its group, or pair by pair."""
+        return self._order.joined(dimension)
+
+    def begin(
+        self, dimension: str, place: int = 0, joined: Optional[Sequence[int]] = None
+    ) -> float:
+        """Wait for the circuits of this rank's group, then for its ranks; return when lit.
+
+        Of a group that is `joined` pair by pair it is one pair, which waits for each other only.
+        """
+        lit, ranks = time.monotonic(), joined or self.members[dimension]
         if dimension in self._order.on_rail:
-            (ranks,) = self._order.joined(dimension)
             stage = self._present[dimension] = self._order.begin(dimension, place, ranks)
             lit = self._stages.reached(stage)
-        self.by_dimension[dimension].barrier()
+        if joined is None:
+            self.by_dimension[dimension].barrier()
         return lit
 
     def links(self, dimension: str) -> Iterator[Group]:
         """Yield this rank's group along a dimension, or each pair of it that has circuits."""
-        if len(self._order.joined(dimension)) == 1:
+        if self.joined(dimension) == (self.members[dimension],):
             yield from super().links(dimension)
             return
-        for ranks in self._order.joined(dimension):
-            stage = self._order.begin(dimension, PROBING, ranks)
-            self._stages.reached(stage)
+        for ranks in self.joined(dimension):
+            self.begin(dimension, PROBING, ranks)
             pair = self._group(ranks)
             pair.barrier()
             yield pair
-            pair.connections.drain()
-            self._stages.left(stage, None)
+            self.end(dimension)
 
-    def end(self, dimension: str, upcoming: Iterable[str] = ()) -> None:
+    def end(
+        self,
+        dimension: str,
+        upcoming: Iterable[str] = (),
+        joined: Optional[Sequence[int]] = None,
+    ) -> None:
         """Leave the circuits to others once all that was sent has arrived.
 
-        `upcoming` are the dimensions that come next.
+        `upcoming` are the dimensions that come next, and `joined` the ranks that are of the first.
         """
         if dimension in self._order.on_rail:
             self.by_dimension[dimension].connections.drain()
             following = next((name for name in upcoming if name in self._order.on_rail), None)
-            then = None if following is None else self._order.next(following)
+            then = None
+            if following is not None:
+                then = self._order.next(following, 0, joined or self.joined(following)[0])
             self._stages.left(self._present.pop(dimension), then)
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ..communication.communicator import chunk_bounds
+from ..communication.communicator import Vector, chunk_bounds
 from ..communication.control import Control
+from ..communication.matchings import Matching, Matchings, partner_in
 from ..communication.mesh import MeshGroups
-from ..communication.rank_schedule import RankSchedule
+from ..communication.rank_schedule import RankSchedule, ScheduleRecord
 from .allreduce import Pattern
 from .pace import Pace
 from .state import State
@@ -53,7 +54,8 @@ class Options:
     """`sizes` in bytes; by dimension all `groups` along it, what they run, and its `schedules`.
 
     Each size is run `iterations` times along all dimensions in turn, after `warmup` times more.
-    `pace` is the seconds that each rank computes between two collectives.
+    `pace` is the seconds that each rank computes between two collectives. `matchings` are those in
+    which ranks exchange along a dimension on rails: each is a round of its schedule.
     """
 
     sizes: Sequence[int]
@@ -63,6 +65,7 @@ class Options:
     iterations: int = 20
     warmup: int = 5
     pace: Optional[float] = None
+    matchings: Optional[Matchings] = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,20 @@ class Turn:
     dimension: str
     size: int
     iteration: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A rank's part of a collective: all of it, or of one matching, with whom it meets there."""
+
+    schedule: RankSchedule
+    matching: Optional[Matching] = None
+    partner: Optional[int] = None
+
+
+Parts = tuple[Part, ...]
+Ran = tuple[ScheduleRecord, dict[str, Any]]
+"""What a rank recorded, and its times as a sample tells them."""
 
 
 class Job:
@@ -92,8 +109,7 @@ class Job:
     def run(self, mesh: MeshGroups, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""
         schedules = {
-            name: RankSchedule.of(self._options.schedules[name], group.rank)
-            for name, group in mesh.by_dimension.items()
+            name: self._parts(name, group.rank) for name, group in mesh.by_dimension.items()
         }
         pace = Pace(self._options.pace, control, mesh.generation)
         while True:
@@ -123,6 +139,18 @@ class Job:
                 verified=True,
             )
 
+    def _parts(self, dimension: str, rank: int) -> Parts:
+        """Return a rank's schedule along a dimension: as a whole, or each matching by itself."""
+        plan = self._options.schedules[dimension]
+        matchings = (self._options.matchings or {}).get(dimension)
+        if matchings is None:
+            return (Part(RankSchedule.of(plan, rank)),)
+        rounds = ({**plan, "rounds": [one]} for one in plan["rounds"])
+        return tuple(
+            Part(RankSchedule.of(one, rank), matching, partner_in(matching, rank))
+            for matching, one in zip(matchings, rounds)  # noqa: B905 - Python 3.9
+        )
+
     def _turn(self, step: int) -> Turn | None:
         """Return what a step runs; None after the last one."""
         options = self._options
@@ -140,13 +168,13 @@ class Job:
         return [turn.dimension for turn in turns if turn is not None]
 
     def _warm_up(
-        self, turn: Turn, schedules: Mapping[str, RankSchedule], mesh: MeshGroups, step: int
+        self, turn: Turn, schedules: Mapping[str, Parts], mesh: MeshGroups, step: int
     ) -> None:
         size = self._size = turn.size
         for dimension, schedule in schedules.items():
             ranks = len(mesh.members[dimension])
             # What a rank has for each of the others is the size that nccl-tests counts.
-            parts = ranks if schedule.chunks == ranks * ranks else 1
+            parts = ranks if schedule[0].schedule.chunks == ranks * ranks else 1
             self._patterns[dimension] = Pattern(size // 4 * parts)
         runs = [name for _ in range(self._options.warmup) for name in schedules]
         for number, dimension in enumerate(runs):
@@ -156,7 +184,7 @@ class Job:
     def _run_once(
         self,
         dimension: str,
-        schedules: Mapping[str, RankSchedule],
+        schedules: Mapping[str, Parts],
         mesh: MeshGroups,
         step: int,
         upcoming: Sequence[str],
@@ -171,14 +199,14 @@ class Job:
         pattern, members = self._patterns[dimension], mesh.members[dimension]
         pattern.fill(mesh.rank, step, mesh.raise_if_left)
         paced = {} if pace is None else pace.wait()
-        reached = time.monotonic()
-        lit = mesh.begin(dimension)
-        if control is not None:
-            control.delay_collective(mesh.generation)
-        group, begin = mesh.by_dimension[dimension], time.monotonic()
-        record = group.run(schedules[dimension], pattern.vector)
-        end = time.monotonic()
-        mesh.end(dimension, upcoming)
+
+        def delay() -> None:
+            if control is not None:
+                control.delay_collective(mesh.generation)
+
+        parts, group = schedules[dimension], mesh.by_dimension[dimension]
+        run = _run_whole if parts[0].matching is None else _run_in_matchings
+        record, times = run(dimension, parts, mesh, pattern.vector, upcoming, delay)
         if pace is not None:
             pace.restart()
         chunks, held = results(self._options.collectives[dimension], group.rank, group.ranks)
@@ -187,6 +215,54 @@ class Job:
             summed = [members[number] for number in of]
             pattern.verify(summed, step, mesh.raise_if_left, *bounds[chunk])
         waits = {members[number]: seconds for number, seconds in record.waits.items()}
-        on_rail = {} if lit is None else {"reached": reached, "lit": lit}
-        times = {**on_rail, "begin": begin, "end": end}
         return {**times, "bytes": record.sent, "waits": waits, **paced}
+
+
+def _run_whole(
+    dimension: str,
+    parts: Parts,
+    mesh: MeshGroups,
+    vector: Vector,
+    upcoming: Sequence[str],
+    delay: Callable[[], None],
+) -> Ran:
+    """Run a collective that all ranks of the group have their circuits for at once."""
+    reached = time.monotonic()
+    lit = mesh.begin(dimension)
+    delay()
+    begin = time.monotonic()
+    record = mesh.by_dimension[dimension].run(parts[0].schedule, vector)
+    end = time.monotonic()
+    mesh.end(dimension, upcoming)
+    on_rail = {} if lit is None else {"reached": reached, "lit": lit}
+    return record, {**on_rail, "begin": begin, "end": end}
+
+
+def _run_in_matchings(
+    dimension: str,
+    parts: Parts,
+    mesh: MeshGroups,
+    vector: Vector,
+    upcoming: Sequence[str],
+    delay: Callable[[], None],
+) -> Ran:
+    """Run a collective in which circuits join two ranks of the group at a time."""
+    group, record, rows = mesh.by_dimension[dimension], ScheduleRecord(), list[Any]()
+    pairs = [*mesh.joined(dimension), None]
+    for part in parts:
+        if part.partner is None:  # it pauses, and counts the round as the others do
+            record.merge(group.run(part.schedule, vector))
+            continue
+        pair, after = pairs[len(rows)], pairs[len(rows) + 1]
+        came = time.monotonic()
+        lit = mesh.begin(dimension, joined=pair)
+        if not rows:
+            delay()
+        begin = time.monotonic()
+        mine = group.run(part.schedule, vector)
+        rows.append([mesh.members[dimension][part.partner], came, lit, begin, time.monotonic()])
+        rows[-1].append(mine.sent)
+        mesh.end(dimension, upcoming if after is None else [dimension], after)
+        record.merge(mine)
+    (_, reached, lit, begin, *_), end = rows[0], rows[-1][4]
+    return record, {"reached": reached, "lit": lit, "begin": begin, "end": end, "matchings": rows}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import select
 import signal
 import time
+from collections import defaultdict
 
 import pytest
 
+from testbed.analysis.rail_profile import operations_of
 from testbed.control.controller import (
     CommandJob,
     Fail,
@@ -20,6 +22,7 @@ from testbed.control.controller import (
 from testbed.control.descriptors import RailsOptions
 from testbed.control.rail_moves import MoveRail, RailMoved
 from testbed.control.rails import Rails
+from testbed.events import Event
 from testbed.fabric.fibre_plant import own_ports
 from testbed.jobs.descriptors import AllReduceOptions
 from testbed.jobs.hybrid import Hybrid, HybridOnRails
@@ -117,6 +120,33 @@ def test_groups_of_four_use_the_circuits_of_their_ring(gang):
         assert all(set(said["waits"]) <= {"0", "1", "2", "3"} for said in samples)
         assert len(samples) == 6
     assert [len(move.add) for move in at_work.moves] == [4], "once lit, they stay"
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned"])
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_an_all_to_all_of_ranks_with_one_port_each_is_a_matching_after_the_other(gang, ranks, mode):
+    job = collectives({"ep": ranks}, ranks, collectives={"ep": "all-to-all"})
+    at_work = AtWork(gang, job, FOUR[:ranks], mode, ports=1)
+    numbers = defaultdict(list)
+    for rank, samples in enumerate(at_work.run()):
+        assert len(samples) == 6 and all(said["verified"] for said in samples)
+        for said in samples:
+            met = [row[0] for row in said["matchings"]]
+            assert sorted([*met, rank]) == list(range(ranks))
+            assert (said["reached"], said["lit"]) == tuple(said["matchings"][0][1:3])
+            assert said["bytes"] == sum(row[5] for row in said["matchings"])
+            times = [at for row in said["matchings"] for at in row[1:5]]
+            assert times == sorted(times) and times[-1] == said["end"]
+            event = Event(0, 0.0, "sample", "", data={"rank": rank, **said})
+            for one in operations_of(event, {("ep", tuple(range(ranks))): "ep0"}):
+                numbers[one.number].append((rank, one.ranks))
+    pairs = ranks * (ranks - 1) // 2
+    assert len(numbers) == 6 * pairs
+    for each in numbers.values():
+        assert [ranks_of for _, ranks_of in each] == [tuple(rank for rank, _ in each)] * 2
+    exchanges = 2 * (1 + 3)  # two sizes, each with a warm-up
+    # No pair finds its circuit lit: one before it took its ports.
+    assert len(at_work.moves) == pairs * (1 + 1 + exchanges)
 
 
 def test_a_rank_leaves_a_stage_only_when_its_collective_is_over(gang):

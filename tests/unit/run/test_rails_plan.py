@@ -73,6 +73,19 @@ def test_circuits_of_a_topology_on_rails_are_lit_before_the_job_begins(planned):
     assert rail_jobs(given[0].arms()[0]) == []
 
 
+def test_an_all_to_all_of_more_than_two_has_a_matching_of_circuits_after_the_other(planned):
+    more = ", collectives: {ep: all-to-all}"
+    for lab, each, mesh, ranks in (
+        ("rails", 2, "{ep: 4, tp: 2}", 4),
+        ("rails-wide", 1, "{ep: 8}", 8),
+    ):
+        plan = make_plan(*planned(lab, each, mesh, more), seed=1)
+        (controller,) = plan.arms[0].controllers
+        assert [len(each) for each in controller.circuits] == [ranks // 2] * (ranks - 1) * each
+        every = [circuit for matching in controller.circuits for circuit in matching]
+        assert len(every) == len(set(every))
+
+
 EXPERTS = """\
 experiment: experts
 question: Who is joined with whom, and when?
@@ -135,14 +148,12 @@ REFUSED = {
         {"mesh": "{pp: 2, dp: 4}"},
         "rails does not fit job main: the ranks of group dp0 are on several rails",
     ),
-    "an all-to-all of more than two": (
+    "a sum of more than two beside an all-to-all of as many": (
         {
-            "lab": "rails-wide",
-            "each": 1,
-            "mesh": "{ep: 8}",
-            "more": ", collectives: {ep: all-to-all}",
+            "mesh": "{ep: 4, tp: 2}",
+            "more": ", collectives: {ep: reduce-scatter}",
         },
-        "an all-to-all of 8 ranks along ep takes other circuits than those of their ring",
+        "rails does not fit job main: a ring of 4 ranks with 1 fibre to each neighbour takes 2",
     ),
     "a policy that would move the circuits, too": (
         {"controllers": "policy: {kind: splice}\n"},
