@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import pickletools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,15 +36,17 @@ def read(
     """Return the clients that are in both mappings, sorted by name.
 
     FedScale knows neither attributes nor data sizes; the callables give them. The period is the
-    longest `finish_time`; clients with a shorter one repeat within it. Raise ValueError for what is
-    not of the form.
+    longest `finish_time`; clients with a shorter one repeat within it. One mapping may have the
+    fields of both, and be given twice. Raise ValueError for what is not of the form, Misshapen
+    where it is known which entry is not.
     """
     speeds, spans = plain_data(capacity), plain_data(availability)
-    if not isinstance(speeds, Mapping) or not isinstance(spans, Mapping):
-        raise ValueError("a FedScale trace is a mapping by client")
+    for which, data in enumerate((speeds, spans)):
+        if not isinstance(data, Mapping):
+            raise Misshapen("a FedScale trace is a mapping by client", which, ())
     named = {str(key): value for key, value in spans.items()}
     rows = {str(key): value for key, value in speeds.items() if str(key) in named}
-    period = max((_milliseconds(named[name], "finish_time") for name in rows), default=0)
+    period = max((_finish(name, named[name]) for name in rows), default=0)
     order = sorted(rows, key=lambda name: (len(name), name))
     return Trace(
         period,
@@ -62,31 +64,46 @@ def read(
     )
 
 
-def _milliseconds(row: Any, key: str) -> int:
-    return round(_positive("a client", row, key) * 1000)
+class Misshapen(ValueError):
+    """An entry of a trace is not of the form of FedScale."""
+
+    def __init__(self, message: str, which: int, path: Sequence[str]) -> None:
+        super().__init__(message)
+        self.which = which
+        """0 where it is in the mapping of capacity, 1 where in that of availability."""
+        self.path = tuple(path)
+        """The keys that lead to it; what is missing has none of its own."""
 
 
-def _positive(name: str, row: Any, key: str) -> float:
+def _finish(name: str, row: Any) -> int:
+    return round(_positive(name, row, "finish_time", 1) * 1000)
+
+
+def _positive(name: str, row: Any, key: str, which: int = 0) -> float:
     value = row.get(key) if isinstance(row, Mapping) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12:
         return float(value)
-    raise ValueError(f"{key} of {name} is {value!r}, and must be a positive number")
+    path = (name, key) if isinstance(row, Mapping) and key in row else (name,)
+    raise Misshapen(f"{key} of {name} is {value!r}, and must be a positive number", which, path)
 
 
 def _intervals(name: str, row: Mapping[str, Any], period: int) -> tuple[tuple[int, int], ...]:
     """Return when a client is available in the period, in ms; what touches is one interval."""
     starts, ends = row.get("active", ()), row.get("inactive", ())
+    at = (name, "active") if "active" in row else (name,)
     try:
         pairs = [
             (round(a * 1000), round(b * 1000)) for a, b in zip(starts, ends, strict=True) if b > a
         ]
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"active and inactive of {name} do not form pairs of instants") from error
+        said = f"active and inactive of {name} do not form pairs of instants"
+        raise Misshapen(said, 1, at) from error
     if any(later[0] < earlier[1] for earlier, later in pairwise(pairs)):
-        raise ValueError(f"the availability of {name} is not in order")
-    own = _milliseconds(row, "finish_time")
+        raise Misshapen(f"the availability of {name} is not in order", 1, at)
+    own = _finish(name, row)
     if own * MOST_REPEATS < period:
-        raise ValueError(f"finish_time of {name} is less than a {MOST_REPEATS}th of the longest")
+        said = f"finish_time of {name} is less than a {MOST_REPEATS}th of the longest"
+        raise Misshapen(said, 1, (name, "finish_time"))
     spans: list[tuple[int, int]] = []
     for shift in range(0, period, own):
         for start, end in pairs:

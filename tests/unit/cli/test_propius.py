@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from testbed.cli import run as command_line
+from testbed.tenancy.traces import Population, generate
 
 
 def test_a_role_is_served_and_says_where(tmp_path, capsys):
@@ -18,6 +21,7 @@ def test_a_role_is_served_and_says_where(tmp_path, capsys):
     [
         (["trunk"], "unknown role 'trunk'"),
         (["leaf"], "a leaf needs its root"),
+        (["root", "file"], "a root takes no files"),
         (["balancer"], "a balancer needs client managers"),
         (["scheduler", "--store", "STORE", "--policy", "static-partition"], "without a scheduler"),
         (["scheduler", "--store", "STORE", "--policy", "fofi"], "fofi"),
@@ -49,3 +53,41 @@ def test_a_store_that_cannot_be_made_is_said_in_one_sentence(tmp_path, capsys, m
     assert command_line(["propius", "job-manager", "--for", "10 ms"]) == 4
     said = capsys.readouterr().err
     assert "for a store cannot be made" in said and "--store" in said
+
+
+def test_a_trace_of_a_seed_is_shown_with_its_hash(capsys):
+    assert command_line(["propius", "trace", "--seed", "3", "--clients", "50"]) == 0
+    said = capsys.readouterr().out
+    digest = generate(Population(clients=50), 3).digest
+    assert f"sha256     {digest}\n" in said and "clients    50, 0 of them never there" in said
+    assert command_line(["propius", "trace", "--seed", "3", "--clients", "50", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["digest"], found["clients"]) == (digest, 50)
+    assert {each["name"] for each in found["quantiles"]} >= {"session", "computation"}
+
+
+def test_a_trace_in_a_file_is_shown(tmp_path, capsys):
+    row = {"computation": 5, "communication": 7, "active": [0], "inactive": [50]}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"a": {**row, "finish_time": 200}}))
+    assert command_line(["propius", "trace", str(path)]) == 0
+    assert "available  25.0 % of the time, 1 sessions" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "neither was given"),
+        (["FILE", "--seed", "1"], "both were given"),
+        (["FILE", "FILE", "FILE"], "not 3"),
+        (["FILE"], "trace.json:1:23: computation of a is 'fast', and must be a positive number"),
+        (["nowhere"], "the trace nowhere cannot be read"),
+        (["--seed", "1", "--clients", "0"], "--clients 0 cannot be drawn"),
+    ],
+)
+def test_a_trace_that_cannot_be_shown_is_refused_in_one_sentence(tmp_path, capsys, words, said):
+    path = tmp_path / "trace.json"
+    path.write_text('{"a": {"computation": "fast", "finish_time": 5}}')
+    words = [str(path) if word == "FILE" else word for word in words]
+    assert command_line(["propius", "trace", *words]) == 2
+    assert said in capsys.readouterr().err

@@ -81,7 +81,7 @@ def changed(client, **row):
         (CAPACITY, changed(1, active=["0", "90"]), "do not form pairs of instants"),
         (CAPACITY, changed(1, active=7), "do not form pairs of instants"),
         (CAPACITY, changed(1, active=[0, 40]), "not in order"),
-        (CAPACITY, changed(1, finish_time=-1), "finish_time of a client is -1"),
+        (CAPACITY, changed(1, finish_time=-1), "finish_time of 1 is -1"),
         (CAPACITY, changed(2, finish_time=0.1), "less than a 1000th"),
     ],
 )
