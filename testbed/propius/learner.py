@@ -7,16 +7,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Event
 
+from testbed.clock import now
 from testbed.errors import LabError
 from testbed.propius import data_pb2 as messages
 from testbed.propius.calls import Calls
-from testbed.propius.digits import MODEL, Digits
+from testbed.propius.devices import Device
+from testbed.propius.digits import MODEL, PASSES, Digits
 from testbed.propius.participant import Participant
+from testbed.propius.task_counts import TaskCounts
 from testbed.tenancy.aggregation import Code
 from testbed.tenancy.jobs import Offer
 from testbed.tenancy.tensors import decode
 
-_ASK_EVERY = 0.05
+ASK_EVERY = 0.05
 """Seconds until a client without an offer asks again."""
 
 
@@ -45,16 +48,32 @@ class Learner:
     """
 
     def __init__(
-        self, name: str, digits: Digits, rates: Mapping[str, float], managers: Calls, leaf: Calls
+        self,
+        name: str,
+        digits: Digits,
+        rates: Mapping[str, float],
+        managers: Calls,
+        leaf: Calls,
+        device: Device | None = None,
+        counts: TaskCounts | None = None,
+        ask_every: float = ASK_EVERY,
     ) -> None:
-        """Take the rates of learning of the jobs by their names."""
+        """Take the rates of learning of the jobs by their names; without a device, be fast."""
         self._name = name
         self._digits = digits
         self._rates = rates
         self._leaf = leaf
+        self._device = device or Device()
+        self.counts = counts or TaskCounts()
+        self._ask_every = ask_every
         self._samples = len(digits.of[name][1])
-        private = {"samples": float(self._samples)}
-        self._client = Participant(managers, name, {"ram": 4.0}, private, 1.0)
+        self._client = Participant(
+            managers,
+            name,
+            self._device.attributes,
+            {"samples": float(self._samples)},
+            self._device.speed,
+        )
 
     def run(self, over: Event) -> None:
         """Take part in rounds until `over` is set; what is not answered is tried again."""
@@ -62,20 +81,33 @@ class Learner:
             with suppress(LabError):
                 offer = self._client.seek()
                 if offer is not None:
-                    self._take_part(offer)
+                    self._take_part(offer, over)
                     self._client.release(offer)
                     continue
-            over.wait(_ASK_EVERY)
+            over.wait(self._ask_every)
 
-    def _take_part(self, offer: Offer) -> None:
+    def _take_part(self, offer: Offer, over: Event) -> None:
         """Train for one round; one that is over by then is left."""
+        self.counts.begin()
+        try:
+            self._train(offer, over)
+        finally:
+            self.counts.end()
+
+    def _train(self, offer: Offer, over: Event) -> None:
+        begun = now()
         found = self._leaf("Get", messages.Round(job=offer.job, round=offer.round))
         if found.code != Code.OK:
             return
-        draw = f"{offer.job} {offer.round}"
+        _wait(over, begun + self._device.transfer)
+        begun = now()
         values = decode(found.data, MODEL)
-        update = self._digits.update(values, self._name, self._rates[offer.job], draw)
-        self._leaf(
+        rate, draw = self._rates[offer.job], f"{offer.job} {offer.round}"
+        update = self._digits.update(values, self._name, rate, draw)
+        took = self._device.per_sample * PASSES * self._samples
+        overran = not _wait(over, begun + took) and took > 0
+        _wait(over, now() + self._device.transfer)
+        pushed = self._leaf(
             "Push",
             messages.Update(
                 job=offer.job,
@@ -85,3 +117,12 @@ class Learner:
                 data=update,
             ),
         )
+        self.counts.push(pushed.code, overran)
+
+
+def _wait(over: Event, until: float) -> bool:
+    """Wait until an instant; return whether it was still to come."""
+    if (left := until - now()) <= 0:
+        return False
+    over.wait(left)
+    return True

@@ -10,32 +10,24 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from ipaddress import ip_address
-from pathlib import Path
-
-import numpy as np
 
 from testbed.propius import control_pb2 as messages
 from testbed.propius.balancer import SERVICE as CLIENTS
-from testbed.propius.control_pb2 import DESCRIPTOR
-from testbed.propius.digits import MODEL, SIZE, Digits
-from testbed.propius.federated_job import FederatedJob, Round
+from testbed.propius.digit_jobs import CONTROL, DATA, RATES, Wanted, report, run_job, served
+from testbed.propius.digits import Digits
 from testbed.propius.learner import learning
-from testbed.propius.rpc import Caller, calling
-from testbed.propius.serve import serving
-from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
+from testbed.propius.rpc import calling
+from testbed.propius.serve_data import LEAF, serving_leaf
 
-ROUNDS, OF_A_SITE, DEMAND, NEEDED = 15, 6, 8, 6
-RATES = {"slow": 0.1, "fast": 0.2}
+OF_A_SITE = 6
+WANTED = Wanted(rounds=15, demand=8, needed=6, seconds=30.0)
 FLUSH_AFTER = 0.05
-CONTROL, DATA = 7000, 7010
-"""Ports: of the balancer, and of root and leaves."""
-_ROUND_S, _MEETING_S = 30.0, 30.0
-_LONGEST_S = 2 * ROUNDS * _ROUND_S
+_MEETING_S = 30.0
+_LONGEST_S = 2 * WANTED.rounds * WANTED.seconds
 """What all rounds of both jobs may take."""
 
 
@@ -50,43 +42,13 @@ def main(policy: str, first: str, rank: int, ranks: int) -> None:
 
 def _be_jobs(policy: str, first: str, digits: Digits) -> None:
     with ExitStack() as stack:
-        store = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "records.db")
-        at = stack.enter_context(serving("job-manager", "127.0.0.1:0", store))
-        stack.enter_context(serving("scheduler", "127.0.0.1:0", store, policy))
-        managers = [
-            stack.enter_context(serving("client-manager", "127.0.0.1:0", store)) for _ in range(2)
-        ]
-        stack.enter_context(serving("balancer", f"{first}:{CONTROL}", managers=managers))
-        where = stack.enter_context(serving_root(f"{first}:{DATA}", FLUSH_AFTER))
-        jobs = stack.enter_context(calling(at, DESCRIPTOR.services_by_name["JobManager"]))
-        root = stack.enter_context(calling(where, ROOT))
+        jobs, root = served(stack, first, policy, FLUSH_AFTER)
         with ThreadPoolExecutor(len(RATES)) as pool:
             begun = time.perf_counter()
-            found = {name: pool.submit(_run, name, jobs, root) for name in RATES}
+            found = {name: pool.submit(run_job, name, WANTED, jobs, root) for name in RATES}
             for name, job in found.items():
-                _report(name, job.result(), digits)
+                report(name, job.result(), digits)
             print(f"both jobs took {time.perf_counter() - begun:.3f} s", flush=True)
-
-
-def _run(name: str, jobs: Caller, root: Caller) -> list[Round]:
-    job = FederatedJob(name, MODEL, jobs, root)
-    job.register(ROUNDS, DEMAND, {"ram": 2.0}, {"samples": 5.0})
-    values, done = np.zeros(SIZE), []
-    for number in range(1, ROUNDS + 1):
-        done.append(job.run_round(number, values, DEMAND, NEEDED, _ROUND_S))
-        values = done[-1].parameters
-    job.finish()
-    return done
-
-
-def _report(name: str, done: list[Round], digits: Digits) -> None:
-    members = [each.clients for each in done]
-    alone = digits.in_one_process(RATES[name], name, members)
-    off = max(
-        float(np.abs(had.parameters - own).max()) for had, own in zip(done, alone, strict=True)
-    )
-    accuracy = 100 * digits.accuracy(done[-1].parameters)
-    print(f"{name}: {accuracy:.2f} % of test digits, off by {1e6 * off:.4f} millionths", flush=True)
 
 
 def _be_site(first: str, rank: int, digits: Digits) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -39,6 +40,13 @@ class RankLine:
         if not text.endswith("\n"):
             raise LabError(f"nothing was heard of {self._peer}: {why}", hint="look at its log")
         return json.loads(text)
+
+    def is_there(self, seconds: float) -> bool:
+        """Wait for the next value, or the end of the line, so long; return whether it came.
+
+        It is for lines on which one value at a time is under way.
+        """
+        return bool(select.select([self._line], (), (), max(0.0, seconds))[0])
 
     def close(self) -> None:
         """Close the line."""

@@ -43,6 +43,7 @@ def test_these_tests_cover_every_built_in_job():
         "collective",
         "reach",
         "all-to-all",
+        "federated",
     }  # have tests of their own
     run = {name for name, kind in kinds("jobs").items() if kind.role != "model"} - programs
     assert run == OPTIONS.keys()

@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from testbed.propius.redis_process import redis_server
+from testbed.tenancy.learning_run import LearningRun
 
 LONGEST_S = 240
 
@@ -65,3 +67,21 @@ def test_every_round_ends_with_the_right_sum_whatever_fails(tmp_path, fault):
     assert "\n0 clients demanded that nobody waits for" in said
     assert number(r"^([0-9]+) servers? of Redis", said) == (redis_server() is not None)
     assert number(r" ([0-9]+) clients missing", said) >= (fault == "leaf")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("traced", [False, True], ids=["always there", "as a trace says"])
+def test_clients_that_are_processes_of_their_own_learn_for_two_jobs(tmp_path, traced):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    run = LearningRun(clients=24, rounds=3, demand=5, needed=4)
+    if traced:
+        run = replace(run, clients=48, seed=7, speedup=1200.0, start=6 * 3_600_000, patience=5.0)
+    said = output_of(tmp_path, "clients_program", run.text_for(0, 5), ranks=5)
+    assert said.count("off by 0.0000 millionths") == 2
+    assert "\n6 rounds ended" in said
+    started, most = re.search(
+        r"^([0-9]+) client processes .*, ([0-9]+) at once", said, re.M
+    ).groups()
+    assert (int(started), int(most)) == (24, 24) or traced
+    assert int(started) >= 16
+    assert number(r"^([0-9]+) tasks", said) >= 6 * run.needed - 10 * traced

@@ -77,6 +77,7 @@ NOT_ON_A_RACK = {
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
     "propius-binding": "packet-rack",
+    "propius-clients": "packet-rack",
     "propius-data-plane": "packet-rack",
     "propius-faults": "packet-rack",
     "propius-fedavg": "packet-rack",
