@@ -100,6 +100,8 @@ def _report(
     print(f"{all_of['vanished']} clients vanished in a round")
     print(f"{all_of['tasks']} tasks, {all_of['overran']} computed longer than their trace says")
     print("pushes " + ", ".join(f"{all_of[code.name]} {code.name.lower()}" for code in Code))
+    late = all_of["told_REFUSED"] + all_of["told_STALE"]
+    print(f"{all_of['told_OK']} updates were told in time, {late} too late")
     print(f"clients worked {100 * all_of['worked'] / all_of['there']:.2f} % of their time")
     print(f"came and went {max(site['lag'] for site in sites):.3f} s late at most", flush=True)
 
@@ -143,6 +145,7 @@ class Site:
         counts = (Field.TASKS, Field.OVERRAN, Field.VANISHED)
         named |= {field.name.lower(): int(rows[field]) for field in counts}
         codes = {code.name: int(rows[Field.CODES + code]) for code in Code}
+        codes |= {f"told_{code.name}": int(rows[Field.OUTCOMES + code]) for code in Code}
         own = {"started": self.processes.started, "most": self.processes.most}
         return {**named, **codes, **own, "there": self.there, "lag": self.lag}
 

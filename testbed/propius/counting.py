@@ -7,6 +7,7 @@ from threading import Lock
 
 from testbed.propius import data_pb2 as messages
 from testbed.tenancy.aggregation import Answer, Code
+from testbed.tenancy.tensors import Refusal
 
 
 class Tally:
@@ -35,9 +36,12 @@ class Tally:
 
 def code(answer: Answer) -> messages.Code:
     """Return an answer as a message."""
-    return messages.Code(code=int(answer.code), reason=answer.reason or "")
+    return messages.Code(
+        code=int(answer.code), reason=answer.reason or "", clients=sorted(answer.clients)
+    )
 
 
-def answer_of(code: int) -> Answer:
-    """Return the answer that a code stands for."""
-    return Answer(Code(code))
+def answer_of(told: messages.Code) -> Answer:
+    """Return the answer in a message."""
+    reason = Refusal(told.reason) if told.reason else None
+    return Answer(Code(told.code), reason, frozenset(told.clients))

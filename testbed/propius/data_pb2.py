@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atestbed/propius/data.proto\x12\x0ftestbed.propius\"\x07\n\x05\x45mpty\"#\n\x05Round\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\"$\n\x04\x43ode\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\"s\n\nParameters\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0f\n\x07\x63ounted\x18\x06 \x03(\t\x12\x0c\n\x04size\x18\x07 \x01(\x04\"`\n\x06Update\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x0e\n\x06weight\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\"\x84\x01\n\x07LeafSum\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04leaf\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\r\x12\x0e\n\x06weight\x18\x05 \x01(\x04\x12\x0f\n\x07\x63lients\x18\x06 \x03(\t\x12\x0e\n\x06values\x18\x07 \x01(\x0c\x12\x0c\n\x04size\x18\x08 \x01(\x04\"W\n\x08RoundSum\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\x0f\n\x07\x63lients\x18\x03 \x03(\t\x12\x0e\n\x06values\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\"\x8f\x01\n\x06\x43ounts\x12\x35\n\x07\x61nswers\x18\x01 \x03(\x0b\x32$.testbed.propius.Counts.AnswersEntry\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0c\n\x04sent\x18\x03 \x01(\x04\x1a.\n\x0c\x41nswersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x32\xec\x02\n\x04Root\x12;\n\x03Put\x12\x1b.testbed.propius.Parameters\x1a\x15.testbed.propius.Code(\x01\x12<\n\x03Get\x12\x16.testbed.propius.Round\x1a\x1b.testbed.propius.Parameters0\x01\x12\x38\n\x03\x41\x64\x64\x12\x18.testbed.propius.LeafSum\x1a\x15.testbed.propius.Code(\x01\x12=\n\x06Result\x12\x16.testbed.propius.Round\x1a\x19.testbed.propius.RoundSum0\x01\x12\x36\n\x05\x43lose\x12\x16.testbed.propius.Round\x1a\x15.testbed.propius.Code\x12\x38\n\x05\x43ount\x12\x16.testbed.propius.Empty\x1a\x17.testbed.propius.Counts2\xb8\x01\n\x04Leaf\x12<\n\x03Get\x12\x16.testbed.propius.Round\x1a\x1b.testbed.propius.Parameters0\x01\x12\x38\n\x04Push\x12\x17.testbed.propius.Update\x1a\x15.testbed.propius.Code(\x01\x12\x38\n\x05\x43ount\x12\x16.testbed.propius.Empty\x1a\x17.testbed.propius.Countsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atestbed/propius/data.proto\x12\x0ftestbed.propius\"\x07\n\x05\x45mpty\"#\n\x05Round\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\"9\n\x0b\x43lientRound\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\"5\n\x04\x43ode\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07\x63lients\x18\x03 \x03(\t\"s\n\nParameters\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0f\n\x07\x63ounted\x18\x06 \x03(\t\x12\x0c\n\x04size\x18\x07 \x01(\x04\"`\n\x06Update\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x0e\n\x06weight\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x0c\n\x04size\x18\x06 \x01(\x04\"\x84\x01\n\x07LeafSum\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04leaf\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\r\x12\x0e\n\x06weight\x18\x05 \x01(\x04\x12\x0f\n\x07\x63lients\x18\x06 \x03(\t\x12\x0e\n\x06values\x18\x07 \x01(\x0c\x12\x0c\n\x04size\x18\x08 \x01(\x04\"W\n\x08RoundSum\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06weight\x18\x02 \x01(\x04\x12\x0f\n\x07\x63lients\x18\x03 \x03(\t\x12\x0e\n\x06values\x18\x04 \x01(\x0c\x12\x0c\n\x04size\x18\x05 \x01(\x04\"\x8f\x01\n\x06\x43ounts\x12\x35\n\x07\x61nswers\x18\x01 \x03(\x0b\x32$.testbed.propius.Counts.AnswersEntry\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0c\n\x04sent\x18\x03 \x01(\x04\x1a.\n\x0c\x41nswersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x32\xec\x02\n\x04Root\x12;\n\x03Put\x12\x1b.testbed.propius.Parameters\x1a\x15.testbed.propius.Code(\x01\x12<\n\x03Get\x12\x16.testbed.propius.Round\x1a\x1b.testbed.propius.Parameters0\x01\x12\x38\n\x03\x41\x64\x64\x12\x18.testbed.propius.LeafSum\x1a\x15.testbed.propius.Code(\x01\x12=\n\x06Result\x12\x16.testbed.propius.Round\x1a\x19.testbed.propius.RoundSum0\x01\x12\x36\n\x05\x43lose\x12\x16.testbed.propius.Round\x1a\x15.testbed.propius.Code\x12\x38\n\x05\x43ount\x12\x16.testbed.propius.Empty\x1a\x17.testbed.propius.Counts2\xf8\x01\n\x04Leaf\x12<\n\x03Get\x12\x16.testbed.propius.Round\x1a\x1b.testbed.propius.Parameters0\x01\x12\x38\n\x04Push\x12\x17.testbed.propius.Update\x1a\x15.testbed.propius.Code(\x01\x12>\n\x07Outcome\x12\x1c.testbed.propius.ClientRound\x1a\x15.testbed.propius.Code\x12\x38\n\x05\x43ount\x12\x16.testbed.propius.Empty\x1a\x17.testbed.propius.Countsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,22 +37,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EMPTY']._serialized_end=54
   _globals['_ROUND']._serialized_start=56
   _globals['_ROUND']._serialized_end=91
-  _globals['_CODE']._serialized_start=93
-  _globals['_CODE']._serialized_end=129
-  _globals['_PARAMETERS']._serialized_start=131
-  _globals['_PARAMETERS']._serialized_end=246
-  _globals['_UPDATE']._serialized_start=248
-  _globals['_UPDATE']._serialized_end=344
-  _globals['_LEAFSUM']._serialized_start=347
-  _globals['_LEAFSUM']._serialized_end=479
-  _globals['_ROUNDSUM']._serialized_start=481
-  _globals['_ROUNDSUM']._serialized_end=568
-  _globals['_COUNTS']._serialized_start=571
-  _globals['_COUNTS']._serialized_end=714
-  _globals['_COUNTS_ANSWERSENTRY']._serialized_start=668
-  _globals['_COUNTS_ANSWERSENTRY']._serialized_end=714
-  _globals['_ROOT']._serialized_start=717
-  _globals['_ROOT']._serialized_end=1081
-  _globals['_LEAF']._serialized_start=1084
-  _globals['_LEAF']._serialized_end=1268
+  _globals['_CLIENTROUND']._serialized_start=93
+  _globals['_CLIENTROUND']._serialized_end=150
+  _globals['_CODE']._serialized_start=152
+  _globals['_CODE']._serialized_end=205
+  _globals['_PARAMETERS']._serialized_start=207
+  _globals['_PARAMETERS']._serialized_end=322
+  _globals['_UPDATE']._serialized_start=324
+  _globals['_UPDATE']._serialized_end=420
+  _globals['_LEAFSUM']._serialized_start=423
+  _globals['_LEAFSUM']._serialized_end=555
+  _globals['_ROUNDSUM']._serialized_start=557
+  _globals['_ROUNDSUM']._serialized_end=644
+  _globals['_COUNTS']._serialized_start=647
+  _globals['_COUNTS']._serialized_end=790
+  _globals['_COUNTS_ANSWERSENTRY']._serialized_start=744
+  _globals['_COUNTS_ANSWERSENTRY']._serialized_end=790
+  _globals['_ROOT']._serialized_start=793
+  _globals['_ROOT']._serialized_end=1157
+  _globals['_LEAF']._serialized_start=1160
+  _globals['_LEAF']._serialized_end=1408
 # @@protoc_insertion_point(module_scope)

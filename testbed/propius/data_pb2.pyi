@@ -18,13 +18,25 @@ class Round(_message.Message):
     round: int
     def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ...) -> None: ...
 
+class ClientRound(_message.Message):
+    __slots__ = ("job", "round", "client")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    round: int
+    client: str
+    def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., client: _Optional[str] = ...) -> None: ...
+
 class Code(_message.Message):
-    __slots__ = ("code", "reason")
+    __slots__ = ("code", "reason", "clients")
     CODE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
     code: int
     reason: str
-    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    clients: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ..., clients: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Parameters(_message.Message):
     __slots__ = ("code", "job", "round", "demand", "data", "counted", "size")

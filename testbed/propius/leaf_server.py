@@ -13,8 +13,8 @@ from testbed.propius import data_pb2 as messages
 from testbed.propius.calls import Calls
 from testbed.propius.counting import Tally, answer_of, code
 from testbed.tenancy import leaf as rules
-from testbed.tenancy.aggregation import MISS, OK, Answer, Code, Flush, refused
-from testbed.tenancy.leaf import FLUSH_AFTER, Leaf, Push
+from testbed.tenancy.aggregation import MISS, OK, Answer, Code, Flush, Push, refused
+from testbed.tenancy.leaf import FLUSH_AFTER, Leaf
 from testbed.tenancy.tensors import Refusal, model_of, size
 
 LOOK_EVERY = 0.1
@@ -89,6 +89,13 @@ class LeafServer:
         self.tally.add(found, received=len(asked.data))
         return code(found)
 
+    def outcome(self, asked: messages.ClientRound) -> messages.Code:
+        """Tell a client what has become of its update."""
+        with self._lock:
+            leaf = self._leaves.get(asked.job)
+            answer = MISS if leaf is None else rules.outcome(leaf, asked.client, asked.round)
+        return code(answer)
+
     def count(self, asked: messages.Empty) -> messages.Counts:
         """Return the counts of answers and bytes."""
         return self.tally.message()
@@ -104,16 +111,25 @@ class LeafServer:
         now = self._clock()
         with self._lock:
             for job, leaf in self._leaves.items():
-                due = at_once or now - leaf.touched >= self._flush_after
+                is_idle = now - leaf.touched >= self._flush_after
+                due = at_once or is_idle or leaf.kept > rules.MOST_KEPT
                 self._leaves[job] = rules.flush(leaf, now, at_once=True) if due else leaf
             waiting = [
                 (job, sent) for job, leaf in self._leaves.items() for sent in leaf.unacknowledged
             ]
         for job, sent in waiting:
             with suppress(LabError):
-                self._root("Add", _message(job, sent))
-                with self._lock:
-                    self._leaves[job] = rules.acknowledge(self._leaves[job], sent.sequence)
+                self._send(job, sent)
+
+    def _send(self, job: str, sent: Flush) -> None:
+        """Send a sum; where the root has some of its clients already, what is left of it, too."""
+        told = answer_of(self._root("Add", _message(job, sent)))
+        with self._lock:
+            self._leaves[job] = rules.acknowledge(self._leaves[job], sent.sequence, told)
+            waiting = self._leaves[job].unacknowledged
+        again = next((each for each in waiting if each.sequence == sent.sequence), sent)
+        if again is not sent:
+            self._send(job, again)
 
     def _here(self, asked: messages.Round) -> tuple[Answer, bytes | None]:
         with self._lock:
@@ -127,12 +143,12 @@ class LeafServer:
             with self._lock:
                 if asked.job not in self._leaves:  # names that nobody knows take no memory
                     self._fetching.pop(asked.job, None)
-            return answer_of(found.code), None
+            return Answer(Code(found.code)), None
         with self._lock:
             leaf = self._leaves.get(asked.job, Leaf(self._name, model_of(found.data)))
             now = self._clock()
             self._leaves[asked.job] = rules.fill(leaf, found.round, found.data, now, found.counted)
-        return answer_of(found.code), found.data
+        return Answer(Code(found.code)), found.data
 
     def _push(self, asked: messages.Update) -> Answer:
         with self._lock:

@@ -65,6 +65,8 @@ class Learner:
         self._leaf = leaf
         self._device = device or Device()
         self.counts = counts or TaskCounts()
+        self._pushed: Offer | None = None
+        """The round whose update is at a leaf, and of which nothing more was heard."""
         self._ask_every = ask_every
         self._samples = len(digits.of[name][1])
         self._client = Participant(
@@ -78,6 +80,8 @@ class Learner:
     def run(self, over: Event) -> None:
         """Take part in rounds until `over` is set; what is not answered is tried again."""
         while not over.is_set():
+            with suppress(LabError):
+                self._ask_outcome()
             with suppress(LabError):
                 offer = self._client.seek()
                 if offer is not None:
@@ -118,6 +122,19 @@ class Learner:
             ),
         )
         self.counts.push(pushed.code, overran)
+        self._pushed = offer if pushed.code in (Code.OK, Code.REPEATED) else None
+
+    def _ask_outcome(self) -> None:
+        """Hear whether the last update came in time, once the leaf knows."""
+        if self._pushed is None:
+            return
+        asked = messages.ClientRound(
+            job=self._pushed.job, round=self._pushed.round, client=self._name
+        )
+        told = self._leaf("Outcome", asked)
+        if told.code != Code.PENDING:
+            self.counts.hear(told.code)
+            self._pushed = None
 
 
 def _wait(over: Event, until: float) -> bool:

@@ -48,8 +48,8 @@ class RootServer:
         root = self._roots.get(asked.job)
         try:
             model = model_of(asked.data) if root is None else root.model
-        except Refused:
-            return None  # the header may go on in the next piece
+        except Refused as error:  # a header fits into a piece, or it is none
+            return self._told(refused(error.reason), len(asked.data))
         return self._unless_too_large(asked.size, size(model), len(asked.data))
 
     def get(self, asked: messages.Round) -> messages.Parameters:

@@ -27,9 +27,11 @@ class Field(IntEnum):
     """Rounds in the middle of which it was ended."""
     CODES = 5
     """Pushes that were answered with code 0; those of the other codes follow."""
+    OUTCOMES = 12
+    """Updates of which a client heard later that code 0 has become of them, and so on."""
 
 
-WIDTH = Field.CODES + 7
+WIDTH = Field.OUTCOMES + 7
 """Numbers of a row: codes are 0 to 6."""
 
 
@@ -49,6 +51,10 @@ class TaskCounts:
         self.row[Field.TASKS] += 1
         self.row[Field.OVERRAN] += overran
         self.row[Field.CODES + code] += 1
+
+    def hear(self, code: int) -> None:
+        """Note what has become of an update."""
+        self.row[Field.OUTCOMES + code] += 1
 
     def end(self) -> None:
         """Note that it takes part in no round any more."""

@@ -22,8 +22,10 @@ class Code(IntEnum):
     MISS = 3
     """There is nothing of that round here: a leaf asks the root, a client tries later."""
     REFUSED = 4
+    REPEATED = 5
+    """It was sent before, and is counted once. The published codes leave this number free."""
     PENDING = 6
-    """The round has too few updates as yet."""
+    """The round has too few updates as yet; of an update: it is at a leaf, and not at the root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,26 @@ class Answer:
 
     code: Code
     reason: Refusal | None = None
+    clients: frozenset[str] = frozenset()
+    """Of a sum that is refused, its clients that are counted already."""
 
 
-OK, STALE, MISS, PENDING = (Answer(c) for c in (Code.OK, Code.STALE, Code.MISS, Code.PENDING))
+OK, STALE, MISS, REPEATED, PENDING = (Answer(code) for code in Code if code is not Code.REFUSED)
 
 
-def refused(reason: Refusal) -> Answer:
-    """Return the answer for a refused update."""
-    return Answer(Code.REFUSED, reason)
+def refused(reason: Refusal, clients: frozenset[str] = frozenset()) -> Answer:
+    """Return the answer for a refused update or sum; of a sum with whom it shares."""
+    return Answer(Code.REFUSED, reason, clients)
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A client's update, trained from the parameters of `round` on `weight` samples."""
+
+    client: str
+    round: int
+    weight: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,3 +98,5 @@ class Flush:
     """Counted by the leaf, so that what is sent again is known again."""
     round: int
     total: Sum
+    updates: tuple[Push, ...] = ()
+    """What it is the sum of: kept by the leaf until the root has answered, and not sent."""

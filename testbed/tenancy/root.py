@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from testbed.tenancy.aggregation import MISS, OK, PENDING, STALE, Answer, Flush, Sum, refused
+from testbed.tenancy.aggregation import (
+    MISS,
+    OK,
+    PENDING,
+    REPEATED,
+    STALE,
+    Answer,
+    Flush,
+    Sum,
+    refused,
+)
 from testbed.tenancy.tensors import Model, Refusal, elements
 
 PARAMETERS_LIFE = 1_000.0
@@ -61,17 +71,20 @@ def get(root: Root, round: int, now: float) -> tuple[Answer, bytes | None]:
 
 
 def add(root: Root, flush: Flush, now: float) -> tuple[Answer, Root]:
-    """Add a leaf's sum to the round, once; a repetition is `OK` and adds nothing.
+    """Add a leaf's sum to the round, once; a repetition adds nothing.
 
-    A sum with a client that is already counted cannot be split and is refused as a whole.
+    A sum with clients that are already counted cannot be split here: the answer names them, and the
+    leaf sends it again without these.
     """
     if flush.round != root.round or root.round == 0:
         return (STALE if flush.round < root.round else MISS), root
     if (flush.leaf, flush.sequence) in root.taken:
-        return OK, root
-    reason = _refusal(root, flush.total, now)
+        return REPEATED, root
+    there = frozenset[str]() if root.total is None else root.total.clients
+    doubled = there & flush.total.clients
+    reason = _refusal(root, flush.total, now) or (Refusal.DOUBLED if doubled else None)
     if reason is not None:
-        return refused(reason), root
+        return refused(reason, doubled), root
     total = flush.total if root.total is None else root.total.plus(flush.total)
     if not total.is_finite:
         return refused(Refusal.NOT_FINITE), root
@@ -85,8 +98,6 @@ def _refusal(root: Root, total: Sum, now: float) -> Refusal | None:
         return Refusal.WRONG_SHAPE
     if total.weight < 1 or not total.clients:
         return Refusal.BAD_WEIGHT
-    if root.total is not None and root.total.clients & total.clients:
-        return Refusal.DOUBLED
     return None
 
 

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 MAGIC = b"TSR1"
+LARGEST_HEADER = 2**20
+"""The most bytes of a header, which the first piece of a message on a line has as a whole."""
 DTYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
 Values = npt.NDArray[np.float64]
 """All elements of a model, tensor after tensor."""
@@ -140,7 +142,7 @@ def model_of(data: bytes) -> Model:
 def _rows(data: bytes) -> list[tuple[str, str, tuple[int, ...]]] | None:
     """Return name, dtype and shape of each tensor of a header; None if it is malformed."""
     length = int.from_bytes(data[4:8], "little")
-    if data[:4] != MAGIC or len(data) < 8 + length:
+    if data[:4] != MAGIC or len(data) < 8 + length or 8 + length > LARGEST_HEADER:
         return None
     try:
         rows = json.loads(data[8 : 8 + length])

@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
+from testbed.clock import Deadline
 from testbed.errors import LabError
 from testbed.propius import data_pb2 as messages
 from testbed.propius import pieces
@@ -35,7 +36,7 @@ def update(value, model=MODEL):
 class Tree:
     """A root and leaves on ports of this machine, which send what they have on request."""
 
-    def __init__(self, stack: ExitStack, leaves: int) -> None:
+    def __init__(self, stack: ExitStack, leaves: int, flush_after: float = 0.0) -> None:
         self._stack = stack
         self.at = stack.enter_context(serving_root(ANY, flush_after=0.0))
         self.root = self._caller(self.at, ROOT)
@@ -43,7 +44,7 @@ class Tree:
         self.leaves = [self._caller(self.at, LEAF)] if not leaves else []
         for end in self.ends:
             stack.callback(end.close)
-            where = end.enter_context(serving_leaf(ANY, self.at, flush_after=0.0))
+            where = end.enter_context(serving_leaf(ANY, self.at, flush_after))
             self.leaves.append(self._caller(where, LEAF))
 
     def _caller(self, address, service):
@@ -125,15 +126,15 @@ def test_poisoned_updates_are_refused_by_code_and_counted_and_the_round_ends_rig
     assert tree.push(0, "heavy", 1, weight=0).reason == "bad weight"
     assert tree.push(0, "stale", 0).code == Code.STALE
     assert tree.push(0, "early", 2).code == Code.MISS
-    for _ in range(2):  # the second is a repetition, which is answered alike and counted once
-        assert tree.push(0, "good", 1, 3.0).code == Code.OK
+    for code in (Code.OK, Code.REPEATED):  # the second is counted once, and said to be one
+        assert tree.push(0, "good", 1, 3.0).code == code
     assert tree.push(1, "other", 1, 4.0).code == Code.OK
     found, values = tree.result(1)
     assert (sorted(found.clients), values[0]) == (["good", "other"], 7.0)
     counts = tree.leaves[0]("Count", messages.Empty()).answers
     assert counts["refused: malformed"] == 2
     assert counts["refused: not finite"] == 1
-    assert (counts["stale"], counts["miss"], counts["ok"]) == (1, 1, 2)
+    assert (counts["stale"], counts["miss"], counts["ok"], counts["repeated"]) == (1, 1, 1, 1)
 
 
 def answer_to_first_piece_of(caller, method, message):
@@ -251,7 +252,9 @@ def compare_sums(seed):
         asked = messages.Update(
             job="j", round=1, client=client, weight=value, data=update(float(value))
         )
-        assert leaves[leaf].push(asked).code == Code.OK
+        assert leaves[leaf].push(asked).code in (Code.OK, Code.REPEATED)
+        if rng.random() < 0.2:  # to another leaf, too
+            assert leaves[rng.randrange(3)].push(asked).code in (Code.OK, Code.REPEATED)
         leaves[rng.randrange(3)].send()
     now[0] += 2.0
     for _ in range(200):
@@ -272,6 +275,76 @@ def test_the_sum_at_the_root_is_the_direct_sum_though_messages_are_lost_and_repe
 def test_the_sum_at_the_root_is_the_direct_sum_in_3000_orders():
     for seed in range(3_000):
         compare_sums(seed)
+
+
+def told(tree, leaf, client, round=1):
+    """Return what a leaf says has become of an update, once it is not with the leaf any more."""
+    deadline = Deadline.after(PATIENCE)
+    asked = messages.ClientRound(job="j", round=round, client=client)
+    while (found := tree.leaves[leaf]("Outcome", asked)).code == Code.PENDING:
+        assert not deadline.passed
+    return found.code, found.reason
+
+
+def test_of_a_client_that_pushes_to_two_leaves_one_update_counts_and_all_of_others():
+    with ExitStack() as stack:
+        tree = Tree(stack, 2, flush_after=0.3)
+        tree.put(1, 4, 0.5)
+        for each in tree.leaves:  # so that neither learns later whom the root has counted
+            assert each("Get", messages.Round(job="j", round=1)).code == Code.OK
+        for leaf, client, value in ((0, "x", 1.0), (0, "y", 2.0), (1, "x", 4.0), (1, "z", 8.0)):
+            assert tree.push(leaf, client, 1, value).code == Code.OK
+        assert {told(tree, 0, client) for client in "xy"} == {(Code.OK, "")}
+        assert {told(tree, 1, client) for client in "xz"} == {(Code.OK, "")}
+        assert tree.push(1, "w", 1, 16.0).code == Code.OK
+        found, values = tree.result(1)
+        assert sorted(found.clients) == ["w", "x", "y", "z"]
+        assert values[0] in (1.0 + 2.0 + 8.0 + 16.0, 2.0 + 4.0 + 8.0 + 16.0)
+        counted = tree.root("Count", messages.Empty()).answers
+        assert counted["refused: doubled"] == 1
+
+
+def test_a_client_that_pushes_too_late_is_told(tree):
+    tree.put(1, 1, 0.5)
+    assert told(tree, 0, "first") == (Code.MISS, "")
+    assert tree.push(0, "first", 1).code == Code.OK
+    assert told(tree, 0, "first") == (Code.OK, "")
+    assert tree.push(1, "late", 1).code == Code.OK  # this leaf does not know yet
+    assert told(tree, 1, "late") == (Code.REFUSED, "complete")
+    for client in ("late", "later"):
+        answer = tree.push(1, client, 1)
+        assert (answer.code, answer.reason) == (Code.REFUSED, "complete")
+    assert tree.put(2, 1) == Code.OK
+    assert tree.push(0, "first", 2).code == Code.OK
+    assert tree.push(0, "late", 1).code == Code.STALE
+    assert told(tree, 0, "first", 1) == (Code.OK, "")
+    assert told(tree, 0, "late", 1) == (Code.STALE, "")
+
+
+def test_a_leaf_that_keeps_too_many_updates_sends_them_at_once(monkeypatch):
+    monkeypatch.setattr("testbed.tenancy.leaf.MOST_KEPT", 2 * size(MODEL))
+    root, now = RootServer(lambda: 0.0), [0.0]
+    acts = {"Get": root.get, "Add": root.add}
+    leaf = LeafServer("l", lambda method, asked: acts[method](asked), 60.0, lambda: now[0])
+    root.put(messages.Parameters(job="j", round=1, demand=9, data=update(0.0)))
+    for number, counted in enumerate((0, 0, 3)):
+        leaf.push(
+            messages.Update(job="j", round=1, client=f"c{number}", weight=1, data=update(1.0))
+        )
+        leaf.send()
+        assert len(root.get(messages.Round(job="j", round=1)).counted) == counted
+
+
+def test_a_first_round_whose_header_is_longer_than_a_piece_is_refused_by_its_first_piece(tree):
+    long = tuple(TensorSpec(f"{number:0>1000}", "float32", (1,)) for number in range(1_100))
+    data = update(1.0, long)
+    assert len(header(long)) > pieces.PIECE
+    first = messages.Parameters(job="new", round=1, demand=1, data=data[: pieces.PIECE])
+    answer = answer_to_first_piece_of(tree.root, "Root/Put", first)
+    assert (answer.code, answer.reason) == (Code.REFUSED, "malformed")
+    whole = messages.Parameters(job="new", round=1, demand=1, data=data)
+    assert tree.root("Put", whole).code == Code.REFUSED
+    assert RootServer().put(whole).reason == "malformed"
 
 
 def test_parameters_that_are_no_tensors_begin_no_round(tree):

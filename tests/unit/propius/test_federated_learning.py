@@ -109,7 +109,9 @@ def test_a_push_has_its_weight_and_its_tensors_and_no_private_attribute(tmp_path
             found = job.run_round(1, np.zeros(SIZE), 1, 1, 30.0)
         heard = bytes(tap.heard)
     assert found.clients == {name}
-    asked, pushed = messages_in(heard)
+    asked, pushed, *others = messages_in(heard)
+    after = data.ClientRound(job="slow", round=1, client=name).SerializeToString()
+    assert {*others} <= {after}
     assert asked == data.Round(job="slow", round=1).SerializeToString()
     update = data.Update.FromString(pushed)
     assert len(update.data) == size(MODEL)

@@ -95,6 +95,9 @@ class Leaf:
         self.seen = asked
         return messages.Code(code=1)
 
+    def outcome(self, asked):
+        return messages.Code(code=3)
+
     def count(self, asked):
         return messages.Counts(sent=len(self.seen.data))
 
