@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtestbed/propius/control.proto\x12\x0ftestbed.propius\"\t\n\x07Nothing\"\xd6\x02\n\x0cRegistration\x12\x0b\n\x03job\x18\x01 \x01(\t\x12P\n\x12public_constraints\x18\x02 \x03(\x0b\x32\x34.testbed.propius.Registration.PublicConstraintsEntry\x12R\n\x13private_constraints\x18\x03 \x03(\x0b\x32\x35.testbed.propius.Registration.PrivateConstraintsEntry\x12\x0e\n\x06rounds\x18\x04 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x05 \x01(\r\x1a\x38\n\x16PublicConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x39\n\x17PrivateConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\":\n\x0cRoundRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x03 \x01(\r\"&\n\x08JobRound\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\"\x16\n\x07JobName\x12\x0b\n\x03job\x18\x01 \x01(\t\"X\n\x08JobState\x12\r\n\x05reply\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x04 \x01(\r\x12\x0f\n\x07members\x18\x05 \x03(\t\"\x9b\x01\n\x08Presence\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12=\n\nattributes\x18\x02 \x03(\x0b\x32).testbed.propius.Presence.AttributesEntry\x12\r\n\x05speed\x18\x03 \x01(\x01\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x1c\n\nClientName\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\"\xab\x01\n\x05Offer\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12K\n\x13private_constraints\x18\x03 \x03(\x0b\x32..testbed.propius.Offer.PrivateConstraintsEntry\x1a\x39\n\x17PrivateConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"[\n\x06Offers\x12\r\n\x05reply\x18\x01 \x01(\t\x12&\n\x06offers\x18\x02 \x03(\x0b\x32\x16.testbed.propius.Offer\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\r\n\x05round\x18\x04 \x01(\r\"8\n\nAcceptance\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\"\x17\n\x06\x41nswer\x12\r\n\x05reply\x18\x01 \x01(\t2\xd7\x02\n\nJobManager\x12\x44\n\x08Register\x12\x1d.testbed.propius.Registration\x1a\x19.testbed.propius.JobState\x12\x43\n\x07Request\x12\x1d.testbed.propius.RoundRequest\x1a\x19.testbed.propius.JobState\x12\x42\n\nEndRequest\x12\x19.testbed.propius.JobRound\x1a\x19.testbed.propius.JobState\x12=\n\x06\x46inish\x12\x18.testbed.propius.JobName\x1a\x19.testbed.propius.JobState\x12;\n\x04Hear\x12\x18.testbed.propius.JobName\x1a\x19.testbed.propius.JobState2\x8d\x02\n\rClientManager\x12=\n\x07\x43heckIn\x12\x19.testbed.propius.Presence\x1a\x17.testbed.propius.Offers\x12<\n\x04Ping\x12\x1b.testbed.propius.ClientName\x1a\x17.testbed.propius.Offers\x12>\n\x06\x41\x63\x63\x65pt\x12\x1b.testbed.propius.Acceptance\x1a\x17.testbed.propius.Answer\x12?\n\x07Release\x12\x1b.testbed.propius.Acceptance\x1a\x17.testbed.propius.Answer2J\n\tScheduler\x12=\n\x08Schedule\x12\x18.testbed.propius.Nothing\x1a\x17.testbed.propius.Answerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtestbed/propius/control.proto\x12\x0ftestbed.propius\"\t\n\x07Nothing\"\xe4\x02\n\x0cRegistration\x12\x0b\n\x03job\x18\x01 \x01(\t\x12P\n\x12public_constraints\x18\x02 \x03(\x0b\x32\x34.testbed.propius.Registration.PublicConstraintsEntry\x12R\n\x13private_constraints\x18\x03 \x03(\x0b\x32\x35.testbed.propius.Registration.PrivateConstraintsEntry\x12\x0e\n\x06rounds\x18\x04 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x05 \x01(\r\x12\x0c\n\x04\x64one\x18\x06 \x01(\r\x1a\x38\n\x16PublicConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x39\n\x17PrivateConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\":\n\x0cRoundRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x03 \x01(\r\"&\n\x08JobRound\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\"\x16\n\x07JobName\x12\x0b\n\x03job\x18\x01 \x01(\t\"X\n\x08JobState\x12\r\n\x05reply\x18\x01 \x01(\t\x12\r\n\x05phase\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0e\n\x06\x64\x65mand\x18\x04 \x01(\r\x12\x0f\n\x07members\x18\x05 \x03(\t\"\x9b\x01\n\x08Presence\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12=\n\nattributes\x18\x02 \x03(\x0b\x32).testbed.propius.Presence.AttributesEntry\x12\r\n\x05speed\x18\x03 \x01(\x01\x1a\x31\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x1c\n\nClientName\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\"\xab\x01\n\x05Offer\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12K\n\x13private_constraints\x18\x03 \x03(\x0b\x32..testbed.propius.Offer.PrivateConstraintsEntry\x1a\x39\n\x17PrivateConstraintsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"[\n\x06Offers\x12\r\n\x05reply\x18\x01 \x01(\t\x12&\n\x06offers\x18\x02 \x03(\x0b\x32\x16.testbed.propius.Offer\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\r\n\x05round\x18\x04 \x01(\r\"8\n\nAcceptance\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\r\n\x05round\x18\x03 \x01(\r\"\x17\n\x06\x41nswer\x12\r\n\x05reply\x18\x01 \x01(\t2\xd7\x02\n\nJobManager\x12\x44\n\x08Register\x12\x1d.testbed.propius.Registration\x1a\x19.testbed.propius.JobState\x12\x43\n\x07Request\x12\x1d.testbed.propius.RoundRequest\x1a\x19.testbed.propius.JobState\x12\x42\n\nEndRequest\x12\x19.testbed.propius.JobRound\x1a\x19.testbed.propius.JobState\x12=\n\x06\x46inish\x12\x18.testbed.propius.JobName\x1a\x19.testbed.propius.JobState\x12;\n\x04Hear\x12\x18.testbed.propius.JobName\x1a\x19.testbed.propius.JobState2\x8d\x02\n\rClientManager\x12=\n\x07\x43heckIn\x12\x19.testbed.propius.Presence\x1a\x17.testbed.propius.Offers\x12<\n\x04Ping\x12\x1b.testbed.propius.ClientName\x1a\x17.testbed.propius.Offers\x12>\n\x06\x41\x63\x63\x65pt\x12\x1b.testbed.propius.Acceptance\x1a\x17.testbed.propius.Answer\x12?\n\x07Release\x12\x1b.testbed.propius.Acceptance\x1a\x17.testbed.propius.Answer2J\n\tScheduler\x12=\n\x08Schedule\x12\x18.testbed.propius.Nothing\x1a\x17.testbed.propius.Answerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,39 +42,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NOTHING']._serialized_start=50
   _globals['_NOTHING']._serialized_end=59
   _globals['_REGISTRATION']._serialized_start=62
-  _globals['_REGISTRATION']._serialized_end=404
-  _globals['_REGISTRATION_PUBLICCONSTRAINTSENTRY']._serialized_start=289
-  _globals['_REGISTRATION_PUBLICCONSTRAINTSENTRY']._serialized_end=345
-  _globals['_REGISTRATION_PRIVATECONSTRAINTSENTRY']._serialized_start=347
-  _globals['_REGISTRATION_PRIVATECONSTRAINTSENTRY']._serialized_end=404
-  _globals['_ROUNDREQUEST']._serialized_start=406
-  _globals['_ROUNDREQUEST']._serialized_end=464
-  _globals['_JOBROUND']._serialized_start=466
-  _globals['_JOBROUND']._serialized_end=504
-  _globals['_JOBNAME']._serialized_start=506
-  _globals['_JOBNAME']._serialized_end=528
-  _globals['_JOBSTATE']._serialized_start=530
-  _globals['_JOBSTATE']._serialized_end=618
-  _globals['_PRESENCE']._serialized_start=621
-  _globals['_PRESENCE']._serialized_end=776
-  _globals['_PRESENCE_ATTRIBUTESENTRY']._serialized_start=727
-  _globals['_PRESENCE_ATTRIBUTESENTRY']._serialized_end=776
-  _globals['_CLIENTNAME']._serialized_start=778
-  _globals['_CLIENTNAME']._serialized_end=806
-  _globals['_OFFER']._serialized_start=809
-  _globals['_OFFER']._serialized_end=980
-  _globals['_OFFER_PRIVATECONSTRAINTSENTRY']._serialized_start=347
-  _globals['_OFFER_PRIVATECONSTRAINTSENTRY']._serialized_end=404
-  _globals['_OFFERS']._serialized_start=982
-  _globals['_OFFERS']._serialized_end=1073
-  _globals['_ACCEPTANCE']._serialized_start=1075
-  _globals['_ACCEPTANCE']._serialized_end=1131
-  _globals['_ANSWER']._serialized_start=1133
-  _globals['_ANSWER']._serialized_end=1156
-  _globals['_JOBMANAGER']._serialized_start=1159
-  _globals['_JOBMANAGER']._serialized_end=1502
-  _globals['_CLIENTMANAGER']._serialized_start=1505
-  _globals['_CLIENTMANAGER']._serialized_end=1774
-  _globals['_SCHEDULER']._serialized_start=1776
-  _globals['_SCHEDULER']._serialized_end=1850
+  _globals['_REGISTRATION']._serialized_end=418
+  _globals['_REGISTRATION_PUBLICCONSTRAINTSENTRY']._serialized_start=303
+  _globals['_REGISTRATION_PUBLICCONSTRAINTSENTRY']._serialized_end=359
+  _globals['_REGISTRATION_PRIVATECONSTRAINTSENTRY']._serialized_start=361
+  _globals['_REGISTRATION_PRIVATECONSTRAINTSENTRY']._serialized_end=418
+  _globals['_ROUNDREQUEST']._serialized_start=420
+  _globals['_ROUNDREQUEST']._serialized_end=478
+  _globals['_JOBROUND']._serialized_start=480
+  _globals['_JOBROUND']._serialized_end=518
+  _globals['_JOBNAME']._serialized_start=520
+  _globals['_JOBNAME']._serialized_end=542
+  _globals['_JOBSTATE']._serialized_start=544
+  _globals['_JOBSTATE']._serialized_end=632
+  _globals['_PRESENCE']._serialized_start=635
+  _globals['_PRESENCE']._serialized_end=790
+  _globals['_PRESENCE_ATTRIBUTESENTRY']._serialized_start=741
+  _globals['_PRESENCE_ATTRIBUTESENTRY']._serialized_end=790
+  _globals['_CLIENTNAME']._serialized_start=792
+  _globals['_CLIENTNAME']._serialized_end=820
+  _globals['_OFFER']._serialized_start=823
+  _globals['_OFFER']._serialized_end=994
+  _globals['_OFFER_PRIVATECONSTRAINTSENTRY']._serialized_start=361
+  _globals['_OFFER_PRIVATECONSTRAINTSENTRY']._serialized_end=418
+  _globals['_OFFERS']._serialized_start=996
+  _globals['_OFFERS']._serialized_end=1087
+  _globals['_ACCEPTANCE']._serialized_start=1089
+  _globals['_ACCEPTANCE']._serialized_end=1145
+  _globals['_ANSWER']._serialized_start=1147
+  _globals['_ANSWER']._serialized_end=1170
+  _globals['_JOBMANAGER']._serialized_start=1173
+  _globals['_JOBMANAGER']._serialized_end=1516
+  _globals['_CLIENTMANAGER']._serialized_start=1519
+  _globals['_CLIENTMANAGER']._serialized_end=1788
+  _globals['_SCHEDULER']._serialized_start=1790
+  _globals['_SCHEDULER']._serialized_end=1864
 # @@protoc_insertion_point(module_scope)

@@ -11,7 +11,7 @@ class Nothing(_message.Message):
     def __init__(self) -> None: ...
 
 class Registration(_message.Message):
-    __slots__ = ("job", "public_constraints", "private_constraints", "rounds", "demand")
+    __slots__ = ("job", "public_constraints", "private_constraints", "rounds", "demand", "done")
     class PublicConstraintsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -31,12 +31,14 @@ class Registration(_message.Message):
     PRIVATE_CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     DEMAND_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     job: str
     public_constraints: _containers.ScalarMap[str, float]
     private_constraints: _containers.ScalarMap[str, float]
     rounds: int
     demand: int
-    def __init__(self, job: _Optional[str] = ..., public_constraints: _Optional[_Mapping[str, float]] = ..., private_constraints: _Optional[_Mapping[str, float]] = ..., rounds: _Optional[int] = ..., demand: _Optional[int] = ...) -> None: ...
+    done: int
+    def __init__(self, job: _Optional[str] = ..., public_constraints: _Optional[_Mapping[str, float]] = ..., private_constraints: _Optional[_Mapping[str, float]] = ..., rounds: _Optional[int] = ..., demand: _Optional[int] = ..., done: _Optional[int] = ...) -> None: ...
 
 class RoundRequest(_message.Message):
     __slots__ = ("job", "round", "demand")

@@ -4,10 +4,10 @@
 
 Rank 0 has the control plane, whose parts are processes, the root and both jobs; every other rank is
 a site with a leaf, a process too, and six clients. FAULT is one of `nothing`, `leaf`, `managers`,
-`store`, `silent-job` and `line`; it strikes in the third round of a job. A round waits for all of
-its eight clients, 3 s at most, so that none can be lost without being missed. Rank 0 prints what
-had the records, Redis or, where this machine has no server of it, the embedded store, and what came
-of the rounds.
+`store`, `store-lost`, `silent-job` and `line`; it strikes in the third round of a job. A round
+waits for all of its eight clients, 3 s at most, so that none can be lost without being missed. Rank
+0 prints what had the records, Redis or, where this machine has no server of it, the embedded store,
+and what came of the rounds.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from testbed.propius.rank_lines import RankLine, line_to_first, lines_to_ranks
 from testbed.propius.redis_process import RedisProcess, redis_server
 from testbed.propius.rpc import calling
 from testbed.propius.serve_data import LEAF, ROOT, serving_leaf, serving_root
-from testbed.propius.service_faults import AdvancedClock, cut_line, restart, silence
+from testbed.propius.service_faults import DEAD_S, AdvancedClock, cut_line, restart, silence
 
 ROUNDS, OF_A_SITE, DEMAND = 6, 6, 8
 RATES = {"slow": 0.1, "fast": 0.2}
 STRUCK = "fast", 3
-FAULTS = ("nothing", "leaf", "managers", "store", "silent-job", "line")
+FAULTS = ("nothing", "leaf", "managers", "store", "store-lost", "silent-job", "line")
 FLUSH_AFTER, ROUND_S, CUT_S = 0.5, 3.0, 4.0
 """A line is cut for longer than a round may last."""
 CONTROL, LINES, DATA = 7000, 7001, 7010
@@ -80,16 +80,18 @@ class Timed:
 class Plane:
     """All that rank 0 serves, and the faults of it."""
 
-    def __init__(self, stack: ExitStack, first: str) -> None:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        self.redis = RedisProcess(directory, keeps=True) if redis_server() else None
+    def __init__(self, stack: ExitStack, first: str, keeps: bool) -> None:
+        self._directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        self.redis = RedisProcess(self._directory, keeps) if redis_server() else None
         if self.redis is not None:
             stack.callback(self.redis.kill)
-        url = self.redis.url if self.redis else str(directory / "records.db")
+        self._url = self.redis.url if self.redis else str(self._directory / "records.db")
         self.clock = AdvancedClock()
-        self.control = ControlPlane(stack, url, 2, f"{first}:{CONTROL}", clock=self.clock)
-        self.store = open_store(url)
-        stack.callback(self.store.close)
+        self.control = ControlPlane(stack, self._url, 2, f"{first}:{CONTROL}", clock=self.clock)
+        self.store = open_store(self._url)
+        stack.callback(lambda: self.store.close())
+        self.registered_again = 0
+        """How often a job registered again, as its record was lost."""
         service = DESCRIPTOR.services_by_name["JobManager"]
         at = self.control.job_manager.address
         self.jobs = Repeated(stack.enter_context(calling(at, service)), _PATIENCE_S)
@@ -115,8 +117,27 @@ class Plane:
         elif fault == "store":
             self._wait_for_members(1)
             restart([self.redis] if self.redis else self.control.on_store)
+        elif fault == "store-lost":
+            self._wait_for_members(1)
+            self._lose_store()
         elif fault == "silent-job":
             silence(self.jobs, self.store, self.clock, len(lines) * OF_A_SITE + 1)
+
+    def _lose_store(self) -> None:
+        """Have all records be lost: Redis starts again without a file, or the file is deleted."""
+        if self.redis:
+            restart([self.redis])
+            return
+        for each in self.control.on_store:
+            each.kill()
+        self.store.close()
+        for path in self._directory.glob("records.db*"):
+            path.unlink()
+        time.sleep(DEAD_S)
+        for each in self.control.on_store:
+            each.start()
+            assert each.address
+        self.store = open_store(self._url)
 
     def _wait_for_members(self, least: int) -> Sequence[str]:
         """Return the clients of the round that is to be struck, once there are so many."""
@@ -151,7 +172,7 @@ def main(fault: str, first: str, rank: int, ranks: int) -> None:
 
 def _be_jobs(fault: str, first: str, digits: Digits, ranks: int) -> None:
     with ExitStack() as stack:
-        plane = Plane(stack, first)
+        plane = Plane(stack, first, keeps=fault != "store-lost")
         lines = stack.enter_context(lines_to_ranks(f"{first}:{LINES}", ranks, _MEETING_S))
         for line in lines.values():
             line.say("begin")
@@ -170,6 +191,7 @@ def _be_jobs(fault: str, first: str, digits: Digits, ranks: int) -> None:
             line.say("end")
         _report(done, digits, span)
         print(plane.kept_by())
+        print(f"{plane.registered_again} times a job registered again")
         stuck = sum(job.demand - job.amount for job in plane.store.jobs() if job.phase == "open")
         print(f"{stuck} clients demanded that nobody waits for")
 
@@ -189,6 +211,7 @@ def _run(name: str, plane: Plane, struck: Event, done: list[Timed]) -> None:
         job.finish()
     except LabError as error:
         print(f"job {name} ended early: {error}", file=sys.stderr)
+    plane.registered_again += job.registered_again
 
 
 def _report(done: Mapping[str, Sequence[Timed]], digits: Digits, span: tuple[float, float]) -> None:

@@ -41,9 +41,8 @@ class JobManager:
         def act(known: Job | None) -> tuple[Reply, Job | None]:
             if known is not None:
                 known = rules.prune(known, now)
-            return rules.register(
-                asked.job, public, private, asked.rounds, asked.demand, now, draw, known
-            )
+            told = asked.job, public, private, asked.rounds, asked.demand
+            return rules.register(*told, now, draw, known, asked.done)
 
         return _state(*self._store.change_job(asked.job, act))
 

@@ -25,7 +25,7 @@ class Phase(StrEnum):
     """The phase of a job's life cycle."""
 
     IDLE = "idle"
-    """No round was requested yet."""
+    """No round was requested since it registered."""
     OPEN = "open"
     """Clients are being bound to the present round."""
     EXECUTING = "executing"
@@ -51,7 +51,7 @@ class Job:
     draw: float = 0.0
     phase: Phase = Phase.IDLE
     round: int = 0
-    """The present round; 0 before the first request."""
+    """The present round; before the first request, the rounds that are behind it."""
     demand: int = 0
     members: Members = field(default_factory=Members)
     """The clients that were bound to the present round."""
@@ -112,17 +112,20 @@ def register(
     now: float,
     draw: float = 0.0,
     known: Job | None = None,
+    done: int = 0,
 ) -> tuple[Reply, Job | None]:
     """Register a job that expects `rounds` of `demand` clients each.
 
-    Refuse a job without rounds or clients, and the name of a job that is active.
+    `done` rounds are behind it, where it registers again as its record was lost. Refuse a job
+    without rounds or clients, and the name of a job that is active.
     """
-    if not id or rounds < 1 or demand < 1:
+    if not id or rounds < 1 or demand < 1 or done < 0:
         return Reply.REFUSED, known
     if known is not None and not known.is_over:
-        same = (known.public, known.private, known.rounds) == (public, private, rounds)
+        told = public, private, rounds, done
+        same = (known.public, known.private, known.rounds, known.round) == told
         return (Reply.OK if same and known.phase is Phase.IDLE else Reply.REFUSED), known
-    return Reply.OK, Job(id, public, private, rounds, now, now, draw)
+    return Reply.OK, Job(id, public, private, rounds, now, now, draw, round=done)
 
 
 def request(job: Job, round: int, demand: int, now: float, draw: float = 0.0) -> tuple[Reply, Job]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
 from testbed.errors import LabError
 from testbed.propius import control_pb2 as messages
 from testbed.propius.client_manager import ClientManager
+from testbed.propius.digits import MODEL, SIZE
+from testbed.propius.federated_job import FederatedJob
 from testbed.propius.job_manager import JobManager
 from testbed.propius.opening import open_store
 from testbed.propius.participant import Participant
 from testbed.propius.redis_process import RedisProcess, redis_server
+from testbed.propius.root_server import RootServer
 from testbed.propius.scheduler import Scheduler
 from testbed.tenancy.clients import CLIENT_LIFE
 from testbed.tenancy.jobs import JOB_LIFE, SILENCE
@@ -108,3 +112,36 @@ def test_after_a_restart_of_redis_jobs_go_on_or_are_told_that_they_are_unknown(t
             assert plane.register("a", 1) == Reply.OK
             assert plane.client("two").seek().job == "a"
         assert plane.phase("a") == "executing"
+
+
+@pytest.mark.parametrize("method", ["Request", "Hear", "EndRequest"])
+def test_a_job_whose_record_is_lost_registers_again_and_goes_on_with_its_round(store, method):
+    plane, root, left = Plane(store), RootServer(), [method]
+    acts = {
+        "Register": plane.jobs.register,
+        "Request": plane.jobs.request,
+        "Hear": plane.jobs.hear,
+        "EndRequest": plane.jobs.end_request,
+        "Finish": plane.jobs.finish,
+    }
+    at_root = {"Put": root.put, "Result": root.result, "Close": root.close}
+
+    def jobs(said, asked):
+        known = {job.id: job for job in store.jobs()}
+        if said in left and (said == "Request" or known["a"].round == 2):
+            left.clear()
+            store.change_job("a", lambda job: (Reply.OK, None))
+        return acts[said](asked)
+
+    job = FederatedJob("a", MODEL, jobs, lambda said, asked: at_root[said](asked))
+    job.register(3, 4, {"ram": 2.0}, {"samples": 5.0})
+    for number in (1, 2):
+        job.run_round(number, np.zeros(SIZE), 4, 1, 0.1)
+        (known,) = store.jobs()
+        assert (known.round, known.rounds, dict(known.public)) == (number, 3, {"ram": 2.0})
+        # One that registered again after its last word asks for no clients of a round that is over.
+        lost_at_the_end = method == "EndRequest" and number == 2
+        assert known.phase == ("idle" if lost_at_the_end else "executing")
+    job.run_round(3, np.zeros(SIZE), 4, 1, 0.1)
+    job.finish()
+    assert (plane.phase("a"), job.registered_again, left) == ("finished", 1, [])

@@ -56,7 +56,7 @@ def test_managers_bind_no_client_twice_though_they_are_killed(tmp_path):
         "leaf",
         *(
             pytest.param(each, marks=pytest.mark.soak)
-            for each in ("managers", "store", "silent-job")
+            for each in ("managers", "store", "store-lost", "silent-job")
         ),
     ],
 )
@@ -67,6 +67,7 @@ def test_every_round_ends_with_the_right_sum_whatever_fails(tmp_path, fault):
     assert "\n0 clients demanded that nobody waits for" in said
     assert number(r"^([0-9]+) servers? of Redis", said) == (redis_server() is not None)
     assert number(r" ([0-9]+) clients missing", said) >= (fault == "leaf")
+    assert (number(r"^([0-9]+) times a job registered", said) > 0) is (fault == "store-lost")
 
 
 @pytest.mark.timeout(300)

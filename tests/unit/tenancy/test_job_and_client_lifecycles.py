@@ -24,7 +24,7 @@ def opened(round=1, demand=2, now=10.0, job=None):
     return job
 
 
-@pytest.mark.parametrize("wrong", [{"id": ""}, {"rounds": 0}, {"demand": 0}])
+@pytest.mark.parametrize("wrong", [{"id": ""}, {"rounds": 0}, {"demand": 0}, {"done": -1}])
 def test_a_job_without_a_name_a_round_or_a_client_is_refused(wrong):
     assert registered(**wrong) == (Reply.REFUSED, None)
 
@@ -37,6 +37,15 @@ def test_the_name_of_a_finished_job_can_be_reused():
     _, over = jobs.finish(first, 5.0)
     reply, second = registered(known=over, now=9.0)
     assert (reply, second.registered) == (Reply.OK, 9.0)
+
+
+def test_a_job_that_registers_again_goes_on_behind_its_last_round():
+    _, job = registered(done=4)
+    assert (job.round, job.phase, job.rounds) == (4, Phase.IDLE, 3)
+    assert registered(known=job, done=4) == (Reply.OK, job)  # a repetition
+    assert registered(known=job, done=3) == (Reply.REFUSED, job)
+    assert jobs.request(job, 4, 2, 1.0)[0] is Reply.STALE_ROUND
+    assert opened(5, job=job).round == 5
 
 
 def test_rounds_are_consecutive_and_each_begins_without_clients():
