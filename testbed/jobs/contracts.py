@@ -200,3 +200,10 @@ class ProgramJob(Protocol):
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield the metrics in the programs' output; raise LabError for unreadable output."""
+
+
+@runtime_checkable
+class HostSharingProgram(Protocol):
+    """A `ProgramJob` of which several ranks may be on one host."""
+
+    shares_hosts: bool

@@ -74,7 +74,12 @@ class Command(Program):
 
 
 class Torchrun(Program):
-    """A script under torchrun, whose agents rendezvous over the management network."""
+    """A script under torchrun, whose agents rendezvous over the management network.
+
+    Each rank has an agent of its own, so several on a host are so many nodes to torchrun.
+    """
+
+    shares_hosts = True
 
     def __init__(self, options: TorchrunOptions) -> None:
         super().__init__(options.ranks, options.topology, options.metrics)
@@ -105,6 +110,7 @@ class TorchrunOnRails(Torchrun):
     controllers = ("rails",)
 
     def __init__(self, options: TorchrunOptions) -> None:
+        from testbed.collectives.exchanges import matchings_of
         from testbed.collectives.groups import groups, named
 
         super().__init__(options)
@@ -112,18 +118,27 @@ class TorchrunOnRails(Torchrun):
         self._along = groups(options.mesh)
         self.topology = None
         self.groups = named(self._along)
-
-    def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
-        """Return the command line for each rank's host; ValueError for hosts of several ports."""
-        most = max(len(host.ports_on("circuit")) for host in hosts)
-        if most > 1:
-            raise ValueError(
-                f"a host has {most} fabric ports, and gloo leaves all by the first one, to "
-                "wherever its circuit leads; use hosts with one"
-            )
-        return super().command_lines(hosts)
+        self.matchings = {
+            name: matchings_of(ranks) for name, ranks in self.groups.items() if len(ranks) > 2
+        }
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the configuration of a rank that runs a program, with all groups of the mesh."""
+        """Return the configuration of a rank that runs a program, with all groups of the mesh.
+
+        Of dimensions whose groups meet in pairs only, it has the matchings, and the collectives
+        that they can do so.
+        """
+        from testbed.collectives.exchanges import matchings
+        from testbed.collectives.halving import in_pairs
+        from testbed.collectives.schedule import to_json
+
         told = {name: list(map(list, found)) for name, found in self._along.items()}
-        return {"kind": "program", "options": {"groups": told}}
+        ranks = {name: len(found[0]) for name, found in told.items() if len(found[0]) > 2}
+        options = {
+            "groups": told,
+            "matchings": {
+                n: [list(map(list, p)) for p in matchings(of)] for n, of in ranks.items()
+            },
+            "in_pairs": {n: [to_json(each) for each in in_pairs(of)] for n, of in ranks.items()},
+        }
+        return {"kind": "program", "options": options}

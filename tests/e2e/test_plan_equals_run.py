@@ -10,7 +10,7 @@ from tests.e2e.commandline import ROOT
 
 HARDWARE = {"nccl-tests"}
 """Experiments that a twin cannot run."""
-NEEDS_TORCH = {"gloo", "morphlux-gloo", "unchanged-script"}
+NEEDS_TORCH = {"gloo", "morphlux-gloo", "unchanged-replicas", "unchanged-script"}
 EXPERIMENTS = sorted(
     {path.stem for path in (ROOT / "experiments").glob("*.yaml")} - HARDWARE - NEEDS_TORCH
 )

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.e2e.commandline import ROOT
 pytest.importorskip("torch", reason="torch.distributed comes with '.[torch]'")
 
 STEPS = 20
+PACKET = str(ROOT / "configs" / "packet-rails.yaml")
 WITH_GLOO = f'jobs.main.script=[examples/torch/dp_pp.py, --steps, "{STEPS}", --backend, gloo]'
 
 
@@ -26,24 +28,46 @@ def losses(run: Path) -> list[str]:
     return found
 
 
-def test_its_losses_are_the_same_while_its_rails_are_re_pointed(testbed, monkeypatch):
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    done = testbed.run("unchanged-script", "--twin", "--seed", "7")
+def both_runs(testbed, experiment):
+    """Return the losses on rails and with gloo on a packet switch, and the stages of the first."""
+    done = testbed.run(experiment, "--twin", "--seed", "7", limit=200)
     assert done.code == 0, done.err
     on_rails, events = losses(testbed.results / "latest"), {}
     for event in read_events(testbed.results / "latest" / "events.jsonl"):
         events.setdefault(event.kind, []).append(event.data)
-    lit = [said["stage"][0][:2] for said in events["stage.lit"] if said["changed"]]
-    assert lit.count("dp") >= STEPS and lit.count("pp") >= STEPS
+    lit = [said for said in events["stage.lit"] if said["changed"]]
     assert len(events["fabric.change"]) >= len(lit)
     removed = json.loads((testbed.results / "latest" / "summary.json").read_text())[
         "removed_circuits"
     ]
     assert removed["looked_at"] > STEPS
     assert (removed["under_traffic"], removed["not_judged"]) == (0, 0)
-    packet = str(ROOT / "configs" / "packet-rails.yaml")
     done = testbed.run(
-        "unchanged-script", "--lab", packet, "--twin", "--seed", "7", "-S", WITH_GLOO
+        experiment, "--lab", PACKET, "--twin", "--seed", "7", "-S", WITH_GLOO, limit=200
     )
     assert done.code == 0, done.err
-    assert losses(testbed.results / "latest") == on_rails
+    return on_rails, losses(testbed.results / "latest"), lit
+
+
+@pytest.fixture(autouse=True)
+def torchrun_is_found(monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_its_losses_are_the_same_while_its_rails_are_re_pointed(testbed):
+    on_rails, with_gloo, lit = both_runs(testbed, "unchanged-script")
+    groups = [said["stage"][0][:2] for said in lit]
+    assert groups.count("dp") >= STEPS and groups.count("pp") >= STEPS
+    assert on_rails == with_gloo
+
+
+@pytest.mark.timeout(480)
+def test_four_replicas_on_each_rail_sum_in_pairs_one_matching_after_the_other(testbed):
+    on_rails, with_gloo, lit = both_runs(testbed, "unchanged-replicas")
+    joined = Counter((said["rail"], *said["stage"][2]) for said in lit)
+    inner = {("rail0", 0, 2), ("rail0", 4, 6), ("rail1", 1, 3), ("rail1", 5, 7)}
+    outer = {("rail0", 0, 4), ("rail0", 2, 6), ("rail1", 1, 5), ("rail1", 3, 7)}
+    assert joined.keys() == inner | outer
+    assert min(joined.values()) >= STEPS, "each bucket of gradients takes both matchings"
+    sums = zip(map(float, on_rails), map(float, with_gloo), strict=True)
+    assert all(ours == pytest.approx(theirs, rel=1e-6) for ours, theirs in sums)

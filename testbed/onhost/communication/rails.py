@@ -144,6 +144,7 @@ class RailMesh(MeshGroups):
         }
         sockets = connect_peers((local,), inside, identity, control.leave)
         order = _StageOrder(identity.rank, members, numbers, hosts, matchings)
+        routes: list[tuple[str, str]] = []
         try:
             stages.join([order.group(name) for name in order.on_rail])
             for name, joined in ((n, ranks) for n in order.on_rail for ranks in order.joined(n)):
@@ -151,13 +152,15 @@ class RailMesh(MeshGroups):
                 stages.reached(stage)
                 found = _paths(stages.links(stage), ports, reports, identity.rank)
                 sockets.update(connect_peers(ports.listeners, found, identity, control.leave))
+                routes += [(port.interface or "", at[0]) for port, at in found.values()]
                 stages.left(stage, None)
         except BaseException:
             for connection in sockets.values():
                 discard(connection)
             raise
-        addresses = [port.address for port in ports.ports]
-        return cls(identity, members, sockets, control, order, hosts, addresses)
+        mesh = cls(identity, members, sockets, control, order, hosts, ports.ports)
+        mesh.routes = routes
+        return mesh
 
     def __init__(
         self,
@@ -167,11 +170,13 @@ class RailMesh(MeshGroups):
         control: Control,
         order: _StageOrder,
         hosts: Sequence[str],
-        addresses: Sequence[str],
+        ports: Sequence[Port],
     ) -> None:
         super().__init__(identity, members, sockets, control.leave, hosts)
-        self.addresses = addresses
-        """Of this rank's fabric ports, by number."""
+        self.ports = ports
+        """This rank's fabric ports, by number."""
+        self.routes: list[tuple[str, str]] = []
+        """By which interface it reaches which address of another rank."""
         self._control, self._order = control, order
         self._stages = RailStages(control, identity.generation)
         self._present: dict[str, Stage] = {}

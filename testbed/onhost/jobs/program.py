@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Union
 
 from ..communication.control import Control
@@ -53,6 +54,7 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._groups: Mapping[str, Sequence[Sequence[int]]] = options.get("groups", {})
+        self._in_pairs: Mapping[str, Any] = options.get("in_pairs", {})
         self._argv: Sequence[str] = options["argv"]
         self._environment: Mapping[str, str] = options["environment"]
         self._ranks = ranks
@@ -68,6 +70,7 @@ class Job:
             communicator.barrier()
             self._run(communicator.raise_if_left, control, self._environment)
             return
+        _prefer_routes(communicator, control)
         relay = RailRelay(control, self._greeting(communicator))
         try:
             environment = {**self._environment, RAILS: relay.name}
@@ -83,7 +86,13 @@ class Job:
             for number, ranks in enumerate(every)
         }
         told = {"generation": mesh.generation, "rank": mesh.rank, "hosts": mesh.hosts}
-        return {**told, "groups": groups, "addresses": mesh.addresses}
+        ports = [asdict(port) for port in mesh.ports]
+        in_pairs = {
+            f"{dimension}{number}": schedules
+            for dimension, schedules in self._in_pairs.items()
+            for number in range(len(self._groups[dimension]))
+        }
+        return {**told, "groups": groups, "ports": ports, "in_pairs": in_pairs}
 
     def _run(
         self,
@@ -102,6 +111,16 @@ class Job:
             end = running.end()
             _pass_on(end.pop(REPORT, ""), control)
             control.emit("program.end", seconds=time.monotonic() - begun, **end)
+
+
+def _prefer_routes(mesh: RailMesh, control: Control) -> None:
+    """Have libraries that bind to no interface reach each rank by the port that leads to it.
+
+    A host with one port has no other. Raise Left; Refused where the agent may not set routes.
+    """
+    ports = mesh.hosts.count(mesh.hosts[mesh.rank]) * len(mesh.ports)
+    if ports > 1 and all(interface for interface, _ in mesh.routes):
+        control.prefer_routes(mesh.generation, mesh.routes)
 
 
 def _pass_on(report: str, control: Control) -> None:

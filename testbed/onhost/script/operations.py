@@ -1,9 +1,10 @@
 """The operations of a script on its rail, in the order in which it began them.
 
 Each asks for the circuits between its ranks, is begun when they are lit, and ends its traffic when
-it is done. Operations of the same ranks may be under way together, as those of a batch are; before
-one of other ranks begins, all others have ended. So each rank has one pair of ports in use at a
-time, and the number of an operation among those of the same ranks is the same on all of them.
+it is done. Operations of the same ranks may be under way together, as those of a batch are,
+unless they take turns; before one of other ranks begins, all others have ended. So each rank has
+one pair of ports in use at a time, and the number of an operation among those of the same ranks is
+the same on all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class _Operation:
     key: Key
     begin: Begin
     finish: Finish
+    takes_turn: bool
 
 
 class _Ended:
@@ -48,6 +50,8 @@ class Operations:
         self._coming: queue.SimpleQueue[Union[_Operation, _Ended, None]] = queue.SimpleQueue()
         self._pending: deque[_Operation] = deque()
         self._running = 0
+        self._has_turn = False
+        """The one that is under way takes its turn."""
         self._current: Optional[Stage] = None
         self._numbers: Counter[Key] = Counter()
         self._error: Optional[Exception] = None
@@ -55,9 +59,21 @@ class Operations:
         self._thread = threading.Thread(target=self._run, name="rail operations", daemon=True)
         self._thread.start()
 
-    def submit(self, group: str, ranks: Sequence[int], begin: Begin, finish: Finish) -> None:
-        """Add an operation; `finish` is called when it is over, in another thread."""
-        self._coming.put(_Operation((group, tuple(sorted(ranks))), begin, finish))
+    def submit(
+        self,
+        group: str,
+        ranks: Sequence[int],
+        begin: Begin,
+        finish: Finish,
+        *,
+        takes_turn: bool = False,
+    ) -> None:
+        """Add an operation; `finish` is called when it is over, in another thread.
+
+        One that takes its turn begins when all before it are over, and ends before the next begins.
+        """
+        key = group, tuple(sorted(ranks))
+        self._coming.put(_Operation(key, begin, finish, takes_turn))
 
     def close(self) -> None:
         """End the thread once all operations are over; safe to call twice."""
@@ -83,6 +99,8 @@ class Operations:
         """Begin what can be begun now, and leave a stage in which nothing is under way."""
         while self._pending:
             key = self._pending[0].key
+            if self._running and (self._pending[0].takes_turn or self._has_turn):
+                return
             if self._current is not None and (self._current.group, self._current.ranks) != key:
                 if self._running:
                     return
@@ -108,6 +126,7 @@ class Operations:
             operation.finish(error)
             return
         self._running += 1
+        self._has_turn = operation.takes_turn
         ends = threading.Thread(target=self._await, args=(operation, wait), daemon=True)
         ends.start()
 

@@ -12,6 +12,7 @@ from testbed.fabric.owners import merged
 from testbed.jobs.contracts import (
     CircuitRequestingJob,
     FabricDependentJob,
+    HostSharingProgram,
     Job,
     ProgramJob,
     RailsJob,
@@ -205,7 +206,7 @@ def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:
     if job.ranks % each:
         message = f"{job.ranks} ranks do not fill hosts with {each} ranks each"
         raise FileError(where, message, hint=f"give job {name} a multiple of {each} ranks")
-    if isinstance(job, ProgramJob):
+    if isinstance(job, ProgramJob) and not isinstance(job, HostSharingProgram):
         message = f"a {experiment.jobs[name].kind} runs one program on each host"
         raise FileError(where, message, hint="remove `ranks_per_host`")
     for spec in experiment.reacting():

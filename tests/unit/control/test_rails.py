@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.collectives.exchanges import matchings_of
 from testbed.control import protocol
 from testbed.control.controller import (
     CommandJob,
@@ -127,6 +128,22 @@ def test_rails_do_not_wait_for_each_other():
     assert [command.rail for command in (*first, *second)] == ["rail0", "rail1"]
     state, commands = step(controller, state, 0.1, RailMoved("rail1", 0))
     assert commands == (told((1, 3), "dp1"),)
+
+
+def test_of_groups_in_pairs_every_two_ranks_can_be_joined_and_never_all():
+    whole = view(groups={"dp0": (0, 2, 4, 6), "pp0": (1, 3)})
+    job = whole.jobs["main"]
+    one_port = tuple(ports[:1] for ports in job.ports)
+    with pytest.raises(ValueError, match="a ring of 4 ranks with 1 fibre to each neighbour takes"):
+        rails_of().circuits(replace(whole, jobs={"main": replace(job, ports=one_port)}))
+    in_pairs = replace(job, ports=one_port, matchings={"dp0": matchings_of((0, 2, 4, 6))})
+    *of_four, of_two = rails_of().circuits(replace(whole, jobs={"main": in_pairs}))
+    assert [sorted(map(str, one)) for one in of_four] == [
+        ["h0.p0–h3.p0", "h1.p0–h2.p0"],
+        ["h0.p0–h2.p0", "h1.p0–h3.p0"],
+        ["h0.p0–h1.p0", "h2.p0–h3.p0"],
+    ]
+    assert sorted(map(str, of_two)) == ["h0.p2–h1.p2"]
 
 
 @pytest.mark.parametrize("name", ["tp0", "all"])

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
-from testbed.jobs.contracts import FIRST_ADDRESS, ProgramJob, ProgramOutput, RailsJob
+from testbed.jobs.contracts import FIRST_ADDRESS, PairwiseJob, ProgramJob, ProgramOutput, RailsJob
 from testbed.jobs.nccl_programs import NcclTests
 from testbed.jobs.program_descriptors import (
     CommandOptions,
@@ -85,18 +85,18 @@ def test_a_script_with_a_mesh_has_its_groups_on_rails_and_runs_as_ever_on_a_pack
     assert on_rails.groups == {"dp0": (0, 2), "dp1": (1, 3), "pp0": (0, 1), "pp1": (2, 3)}
     assert on_rails.controllers == ("rails",)
     along = {"dp": [[0, 2], [1, 3]], "pp": [[0, 1], [2, 3]]}
-    assert on_rails.for_rank() == {"kind": "program", "options": {"groups": along}}
+    told = {"groups": along, "in_pairs": {}}
+    assert on_rails.for_rank() == {"kind": "program", "options": told}
 
 
-def test_hosts_whose_connections_would_leave_by_another_port_are_refused():
-    on_rails = Torchrun(TorchrunOptions(4, ("t.py",), mesh={"dp": 2, "pp": 2})).on_circuits()
-    hosts = {
-        name: list(load_lab(ROOT / "configs" / f"{name}.yaml").hosts.values())[:4]
-        for name in ("rail", "rails")
-    }
-    assert len(on_rails.command_lines(hosts["rail"])) == 4
-    with pytest.raises(ValueError, match="a host has 2 fabric ports, and gloo leaves all by"):
-        on_rails.command_lines(hosts["rails"])
+def test_groups_of_more_than_two_have_collectives_in_pairs_and_are_named():
+    on_rails = Torchrun(TorchrunOptions(8, ("t.py",), mesh={"dp": 4, "pp": 2})).on_circuits()
+    assert isinstance(on_rails, PairwiseJob)
+    assert on_rails.in_pairs == {"dp0", "dp1"}
+    (dimension, told), *others = on_rails.for_rank()["options"]["in_pairs"].items()
+    assert (dimension, others) == ("dp", [])
+    assert [each["collective"] for each in told] == ["all-reduce", "reduce-scatter", "all-gather"]
+    assert {each["ranks"] for each in told} == {4}
 
 
 def test_a_script_without_a_mesh_runs_on_the_circuits_of_its_ring():

@@ -10,6 +10,7 @@ from collections import defaultdict
 import pytest
 
 from testbed.analysis.rail_profile import operations_of
+from testbed.collectives.exchanges import matchings_of
 from testbed.control.controller import (
     CommandJob,
     Fail,
@@ -27,6 +28,8 @@ from testbed.fabric.fibre_plant import own_ports
 from testbed.jobs.descriptors import AllReduceOptions
 from testbed.jobs.hybrid import Hybrid, HybridOnRails
 from testbed.jobs.hybrid_descriptors import HybridOptions
+from testbed.jobs.program_descriptors import TorchrunOptions
+from testbed.jobs.programs import Torchrun
 from testbed.jobs.training import OnRails
 from testbed.run.agent_reports import on_rails
 from tests.unit.onhost.rank_driver import PATIENCE
@@ -147,6 +150,26 @@ def test_an_all_to_all_of_ranks_with_one_port_each_is_a_matching_after_the_other
     exchanges = 2 * (1 + 3)  # two sizes, each with a warm-up
     # No pair finds its circuit lit: one before it took its ports.
     assert len(at_work.moves) == pairs * (1 + 1 + exchanges)
+
+
+def test_ranks_that_meet_in_pairs_connect_to_each_partner_over_a_circuit_of_the_two(gang):
+    job = Torchrun(TorchrunOptions(4, ("t.py",), mesh={"dp": 4})).on_circuits()
+    each = [{"argv": ["true"], "environment": {}}] * 4
+    at_work = AtWork(gang, job, FOUR, each=each)
+    at_work.gang.join(1, probe=True, held=True)
+    at_work.serve(at_work.all_said("probe"))
+    at_work.gang.tell("begin", generation=1)
+    at_work.serve(at_work.all_said("program.end"))
+    assert not at_work.failure
+    assert {len(move.add) for move in at_work.moves} == {1}
+    for rank, member in enumerate(at_work.gang.members):
+        (probe,) = member.of_kind("probe")
+        assert list(probe["dimensions"]) == ["dp"]
+        stages = [said["stage"][:3] for said in member.of_kind("stage-reached")]
+        pairs = [
+            list(pair) for matching in matchings_of(range(4)) for pair in matching if rank in pair
+        ]
+        assert stages == [["dp0", number, pair] for number in (0, 1) for pair in pairs]
 
 
 def test_a_rank_leaves_a_stage_only_when_its_collective_is_over(gang):

@@ -76,9 +76,9 @@ def operations(rail):
     found.close()
 
 
-def submit(operations, rail, key, name):
+def submit(operations, rail, key, name, **how):
     one = Operation(name, rail)
-    operations.submit(*key, one.begin, one.finish)
+    operations.submit(*key, one.begin, one.finish, **how)
     return one
 
 
@@ -107,6 +107,21 @@ def test_those_of_a_batch_are_under_way_together_whichever_ends_first(operations
     for one in reversed(batch):
         one.end()
     assert [one.error for one in batch] == [None, None]
+
+
+@pytest.mark.parametrize("turns", [(True, True), (True, False), (False, True)])
+def test_one_that_takes_its_turn_is_alone_even_among_those_of_its_ranks(operations, rail, turns):
+    first, second = (
+        submit(operations, rail, PP, name, takes_turn=turn)
+        for name, turn in zip(("one", "other"), turns, strict=True)
+    )
+    assert first.begun.wait(PATIENCE)
+    assert not second.begun.wait(0.05)
+    first.end()
+    second.end()
+    operations.close()
+    assert rail.told[:2] == ["reached pp0 0", "begun one"]
+    assert rail.told[-4:] == ["reached pp0 1", "begun other", "drained", "left pp0 1"]
 
 
 def test_what_comes_later_has_the_next_number_of_its_ranks(operations, rail):

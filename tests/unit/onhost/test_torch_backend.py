@@ -181,8 +181,45 @@ def test_each_bucket_of_gradients_is_a_stage_of_its_own(gang):
     assert [few + 3 for few in counts[0]] == counts[1]
 
 
-def test_a_group_of_more_than_two_is_refused_by_name(gang):
-    script = "import torch.distributed as dist; dist.init_process_group('testbed'); "
-    script += "dist.new_group([0, 1, 2, 3])"
-    at_work = on_rails(gang, script=[sys.executable, "-c", script], mesh={"dp": 4}.items())
-    assert "group dp0 has 4 ranks: gloo connects all pairs" in output_of(at_work, "stderr")
+FOUR_IN_PAIRS = """
+import torch, torch.distributed as dist
+dist.init_process_group("testbed")
+group, rank = dist.new_group([0, 1, 2, 3]), dist.get_rank()
+dist.barrier(group=group)
+for size in (1, 3, 4, 100_003):
+    for kind in (torch.float32, torch.float64, torch.int64, torch.uint8, torch.float16):
+        summed = (torch.arange(size) % 7 + rank).to(kind)
+        dist.all_reduce(summed, group=group)
+        assert summed.equal((4 * (torch.arange(size) % 7) + 6).to(kind)), (size, kind)
+    mean = torch.full((size,), float(rank))
+    dist.all_reduce(mean, dist.ReduceOp.AVG, group=group)
+    assert mean.eq(1.5).all()
+    for root in range(4):
+        for kind in (torch.float32, torch.bfloat16, torch.bool):
+            told = torch.full((size,), rank, dtype=torch.float32).sub_(1).to(kind)
+            dist.broadcast(told, root, group=group)
+            assert told.equal(torch.full((size,), root - 1, dtype=torch.float32).to(kind))
+    each = [torch.empty(size, dtype=torch.uint8) for _ in range(4)]
+    dist.all_gather(each, torch.full((size,), rank, dtype=torch.uint8), group=group)
+    assert [one[0].item() for one in each] == [0, 1, 2, 3]
+    whole = torch.empty(4 * size)
+    dist.all_gather_into_tensor(whole, torch.full((size,), float(rank)), group=group)
+    assert whole.view(4, size).eq(torch.arange(4.0)[:, None]).all()
+    kept, given = torch.empty(size), torch.arange(4.0).repeat_interleave(size) + rank
+    dist.reduce_scatter_tensor(kept, given, group=group)
+    assert kept.eq(4 * rank + 6).all()
+    assert given.equal(torch.arange(4.0).repeat_interleave(size) + rank)
+    dist.reduce_scatter(kept, list(given.chunk(4)), dist.ReduceOp.AVG, group=group)
+    assert kept.eq(rank + 1.5).all()
+apart = torch.zeros(6, 4)[:, ::2]
+apart += rank
+works = [dist.all_reduce(apart, group=group, async_op=True) for _ in range(2)]
+assert works[1].get_future().wait()[0].eq(24).all()
+dist.destroy_process_group()
+"""
+
+
+def test_a_group_of_four_meets_in_pairs_and_has_every_value_right(gang):
+    at_work = on_rails(gang, script=[sys.executable, "-c", FOUR_IN_PAIRS], mesh=[("dp", 4)])
+    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+    assert_stages_are_left(at_work)

@@ -83,6 +83,7 @@ NOT_ON_A_RACK = {
     "propius-fedavg": "packet-rack",
     "stragglar": "packet-rack",
     "stragglar-training": "slow-packet-rack",
+    "unchanged-replicas": "rails",
     "unchanged-script": "rail",
 }
 """Experiments that the rack cannot run, and the lab that can."""

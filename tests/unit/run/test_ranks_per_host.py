@@ -1,5 +1,7 @@
 """Plans with several ranks on a host: where each runs, and what is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from testbed.errors import FileError
@@ -10,6 +12,7 @@ from testbed.schema import load_experiment, load_lab
 from tests.unit.run.test_packet_plan import LAB
 from tests.unit.run.test_packet_plan import plan as plan  # the fixture
 
+CONFIGS = Path(__file__).parents[3] / "configs"
 EIGHT = "ranks: 8, ranks_per_host: 2, mesh: {dp: 4, tp: 2}"
 RANKS = ("ranks: 3, spares: 1", EIGHT)
 
@@ -37,6 +40,25 @@ jobs:
     assert placed.places == tuple(Place(host, slot) for host in ("h4", "h2") for slot in range(3))
     assert placed.spare_places == (Place("h0", 0),)
     assert placed.used == ("h4", "h2", "h0")
+
+
+@pytest.mark.parametrize("lab", ["rails", "packet-rails"])
+def test_several_ranks_of_torchrun_on_a_host_are_so_many_nodes_to_it(tmp_path, lab):
+    experiment = """\
+experiment: small
+question: Who is where?
+needs: {hosts: 4, fabric: any}
+jobs:
+  main: {kind: torchrun, ranks: 8, ranks_per_host: 2, mesh: {dp: 4, pp: 2}, script: [t.py]}
+"""
+    (tmp_path / "e").write_text(experiment)
+    spec, shipped = load_experiment(tmp_path / "e"), load_lab(CONFIGS / f"{lab}.yaml")
+    placed = place(spec, shipped)["main"]
+    assert placed.hosts == tuple(f"h{rank // 2}" for rank in range(8))
+    lines = placed.job.command_lines([shipped.hosts[host] for host in placed.hosts])
+    assert [line[1:5] for line in lines] == [
+        ("--nnodes", "8", "--node-rank", str(rank)) for rank in range(8)
+    ]
 
 
 KILL = "\nfaults: [{kind: rank-kill, target: h1, at: {step: 2}}]"
