@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
@@ -24,12 +25,12 @@ PATIENCE = 120.0
 """Seconds in which four processes have imported PyTorch and trained, on a busy machine."""
 
 
-def environments():
+def environments(ranks=RANKS):
     """Return what torchrun would set for each process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
-    return [{**common, "RANK": str(rank)} for rank in range(RANKS)]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks)}
+    return [{**common, "RANK": str(rank)} for rank in range(ranks)]
 
 
 def command(backend):
@@ -59,12 +60,13 @@ def losses_of_gloo():
 
 def on_rails(gang, mode="on-demand", script=None, mesh=(("dp", 2), ("pp", 2))):
     """Return the script at work in its ranks."""
+    ranks = math.prod(size for _, size in mesh)
     each = [
         {"argv": script or command("testbed"), "environment": environment}
-        for environment in environments()
+        for environment in environments(ranks)
     ]
-    job = TorchrunOnRails(TorchrunOptions(RANKS, ("script",), mesh=dict(mesh)))
-    at_work = AtWork(gang, job, FOUR, mode, each=each)
+    job = TorchrunOnRails(TorchrunOptions(ranks, ("script",), mesh=dict(mesh)))
+    at_work = AtWork(gang, job, FOUR[:ranks], mode, each=each)
     at_work.gang.join(1)
     at_work.serve(at_work.all_said("program.end"))
     assert not at_work.failure
@@ -181,45 +183,103 @@ def test_each_bucket_of_gradients_is_a_stage_of_its_own(gang):
     assert [few + 3 for few in counts[0]] == counts[1]
 
 
-FOUR_IN_PAIRS = """
+IN_PAIRS = """
 import torch, torch.distributed as dist
 dist.init_process_group("testbed")
-group, rank = dist.new_group([0, 1, 2, 3]), dist.get_rank()
+rank, n = dist.get_rank(), dist.get_world_size()
+group, ranks = dist.new_group(list(range(n))), torch.arange(float(n))
 dist.barrier(group=group)
-for size in (1, 3, 4, 100_003):
+for size in (1, 3, 4, 10_007):
     for kind in (torch.float32, torch.float64, torch.int64, torch.uint8, torch.float16):
         summed = (torch.arange(size) % 7 + rank).to(kind)
         dist.all_reduce(summed, group=group)
-        assert summed.equal((4 * (torch.arange(size) % 7) + 6).to(kind)), (size, kind)
+        assert summed.equal((n * (torch.arange(size) % 7) + sum(range(n))).to(kind)), (size, kind)
     mean = torch.full((size,), float(rank))
     dist.all_reduce(mean, dist.ReduceOp.AVG, group=group)
-    assert mean.eq(1.5).all()
-    for root in range(4):
-        for kind in (torch.float32, torch.bfloat16, torch.bool):
+    assert torch.allclose(mean, ranks.mean())
+    for root in range(n):
+        for kind in (torch.float32, torch.bfloat16, torch.bool, torch.complex64):
             told = torch.full((size,), rank, dtype=torch.float32).sub_(1).to(kind)
             dist.broadcast(told, root, group=group)
             assert told.equal(torch.full((size,), root - 1, dtype=torch.float32).to(kind))
-    each = [torch.empty(size, dtype=torch.uint8) for _ in range(4)]
-    dist.all_gather(each, torch.full((size,), rank, dtype=torch.uint8), group=group)
-    assert [one[0].item() for one in each] == [0, 1, 2, 3]
-    whole = torch.empty(4 * size)
+    each = [torch.empty(size, dtype=torch.int16) for _ in range(n)]
+    dist.all_gather(each, torch.full((size,), rank, dtype=torch.int16), group=group)
+    assert all(one.eq(number).all() for number, one in enumerate(each))
+    whole = torch.empty(n * size)
     dist.all_gather_into_tensor(whole, torch.full((size,), float(rank)), group=group)
-    assert whole.view(4, size).eq(torch.arange(4.0)[:, None]).all()
-    kept, given = torch.empty(size), torch.arange(4.0).repeat_interleave(size) + rank
+    assert whole.view(n, size).eq(ranks[:, None]).all()
+    kept, given = torch.empty(size), ranks.repeat_interleave(size) + rank
     dist.reduce_scatter_tensor(kept, given, group=group)
-    assert kept.eq(4 * rank + 6).all()
-    assert given.equal(torch.arange(4.0).repeat_interleave(size) + rank)
-    dist.reduce_scatter(kept, list(given.chunk(4)), dist.ReduceOp.AVG, group=group)
-    assert kept.eq(rank + 1.5).all()
+    assert kept.eq(n * rank + ranks.sum()).all()
+    assert given.equal(ranks.repeat_interleave(size) + rank)
+    dist.reduce_scatter(kept, list(given.chunk(n)), dist.ReduceOp.AVG, group=group)
+    assert torch.allclose(kept, rank + ranks.mean())
 apart = torch.zeros(6, 4)[:, ::2]
 apart += rank
 works = [dist.all_reduce(apart, group=group, async_op=True) for _ in range(2)]
-assert works[1].get_future().wait()[0].eq(24).all()
-dist.destroy_process_group()
+assert works[1].get_future().wait()[0].eq(n * ranks.sum()).all()
 """
 
 
-def test_a_group_of_four_meets_in_pairs_and_has_every_value_right(gang):
-    at_work = on_rails(gang, script=[sys.executable, "-c", FOUR_IN_PAIRS], mesh=[("dp", 4)])
-    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_a_longer_group_meets_in_pairs_and_has_every_value_right(gang, ranks):
+    at_work = on_rails(gang, script=[sys.executable, "-c", IN_PAIRS], mesh=[("dp", ranks)])
+    assert at_work.codes == [0] * ranks, output_of(at_work, "stderr")
     assert_stages_are_left(at_work)
+    assert {len(move.add) for move in at_work.moves} == {1}, "a circuit at a time"
+
+
+REFUSED = """
+import torch, torch.distributed as dist
+dist.init_process_group("testbed")
+rank = dist.get_rank()
+group, one, op = dist.new_group([0, 1, 2]), torch.ones(4), dist.ReduceOp
+wanted = [
+    lambda: dist.reduce(one, 0, group=group),
+    lambda: dist.gather(one, [one] * 3 if rank == 0 else None, 0, group=group),
+    lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3), group=group),
+    lambda: dist.send(one, (rank + 1) % 3, group=group),
+    lambda: dist.recv(one, (rank + 1) % 3, group=group),
+    lambda: dist.all_reduce(one, op.MAX, group=group),
+    lambda: dist.all_reduce(one.int(), op.AVG, group=group),
+    lambda: dist.all_reduce(one.bfloat16(), group=group),
+    lambda: dist.all_reduce(one.to_sparse(), group=group),
+    lambda: dist.reduce_scatter_tensor(one, one, group=group),
+    lambda: dist.all_gather_into_tensor(torch.ones(13), one, group=group),
+]
+for number, want in enumerate(wanted):
+    try:
+        want()
+    except ValueError as error:
+        if rank == 0:
+            print(number, error)
+dist.barrier(group=group)
+"""
+
+WHO = "group dp0 of 3 ranks on a rail"
+HAS = "it has all_reduce, reduce_scatter, all_gather, broadcast and barrier; make groups of two"
+
+
+def test_what_ranks_that_meet_in_pairs_cannot_do_is_refused_by_name_as_it_is_called(gang):
+    at_work = on_rails(gang, script=[sys.executable, "-c", REFUSED], mesh=[("dp", 3)])
+    assert at_work.codes == [0] * 3, output_of(at_work, "stderr")
+    for number, (said, words) in enumerate(
+        zip(
+            output_of(at_work).splitlines(),
+            [
+                f"{WHO} cannot do reduce: {HAS}",
+                f"{WHO} cannot do gather: {HAS}",
+                f"{WHO} cannot do all_to_all_single: {HAS}",
+                f"{WHO} cannot do send: {HAS}",
+                f"{WHO} cannot do recv: {HAS}",
+                f"all_reduce on {WHO} cannot do MAX of torch.float32: it has SUM, and AVG of float",
+                f"all_reduce on {WHO} cannot do AVG of torch.int32: it has SUM, and AVG of float",
+                f"all_reduce on {WHO} cannot sum torch.bfloat16, for which NumPy has no numbers",
+                f"{WHO} takes dense tensors in the memory of the host, and one is torch.sparse_coo",
+                f"reduce_scatter on {WHO} is given 4 elements, and 3 ranks keep 4 each",
+                f"all_gather on {WHO} has room for 13 elements, and 3 ranks give 4 each",
+            ],
+            strict=True,
+        )
+    ):
+        assert said.startswith(f"{number} {words}"), said
