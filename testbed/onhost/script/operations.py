@@ -75,10 +75,13 @@ class Operations:
         key = group, tuple(sorted(ranks))
         self._coming.put(_Operation(key, begin, finish, takes_turn))
 
-    def close(self) -> None:
-        """End the thread once all operations are over; safe to call twice."""
+    def close(self, patience: Optional[float] = None) -> None:
+        """End the thread once all operations are over, and the last stage is left.
+
+        Wait for that no longer than `patience` seconds; safe to call twice.
+        """
         self._coming.put(None)
-        self._thread.join()
+        self._thread.join(patience)
 
     def _run(self) -> None:
         is_open = True

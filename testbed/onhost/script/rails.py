@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import time
@@ -20,6 +21,9 @@ from ..errors import PeerLost
 from .operations import Operations
 
 _LOOK_AGAIN = 100e-6
+
+_LEAVING = 10.0
+"""Seconds in which a process that ends leaves its last stage: others may need its circuits."""
 
 
 class Rails:
@@ -101,7 +105,11 @@ class Rails:
 def rails_of_process() -> Optional[Rails]:
     """Return the rails of this process; None where its rank has none."""
     name = os.environ.get(RAILS)
-    return None if name is None else Rails(RailLine(name))
+    if name is None:
+        return None
+    rails = Rails(RailLine(name))
+    atexit.register(rails.operations.close, _LEAVING)
+    return rails
 
 
 def _connections(addresses: Sequence[str]) -> list[socket.socket]:

@@ -283,3 +283,20 @@ def test_what_ranks_that_meet_in_pairs_cannot_do_is_refused_by_name_as_it_is_cal
         )
     ):
         assert said.startswith(f"{number} {words}"), said
+
+
+IN_A_HURRY = """
+import time, torch, torch.distributed as dist
+from testbed.onhost.script.rails import Rails
+drain = Rails._drain
+Rails._drain = lambda rails: (time.sleep(0.5), drain(rails))
+dist.init_process_group("testbed")
+rank, groups = dist.get_rank(), [dist.new_group([n, n + 2]) for n in range(2)]
+dist.all_reduce(torch.ones(1), group=groups[rank % 2])
+"""
+
+
+def test_a_script_that_ends_at_once_has_left_its_last_stage(gang):
+    at_work = on_rails(gang, script=[sys.executable, "-c", IN_A_HURRY])
+    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+    assert_stages_are_left(at_work)
