@@ -24,6 +24,7 @@ _METRICS = {
     "clients_vanished": Pattern("^([0-9]+) clients vanished", "1", "neither"),
     "tasks": Pattern("^([0-9]+) tasks", "1", "higher"),
     "tasks_overran": Pattern(" ([0-9]+) computed longer", "1", "lower"),
+    "accepts_wasted": Pattern("^([0-9]+) acceptances were not bound", "1", "lower"),
     "updates_late": Pattern("told in time, ([0-9]+) too late", "1", "neither"),
     "client_utilisation": Pattern("clients worked ([0-9.]+) %", "%", "higher"),
     "trace_lag": Pattern("came and went ([0-9.]+) s late", "s", "lower"),

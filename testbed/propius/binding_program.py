@@ -1,6 +1,6 @@
 """A program for the ranks of a job `command`: how fast, and how safely, clients are bound.
 
-    python3 -m testbed.propius.binding_program MANAGERS KILLED ADDRESS_OF_RANK_0
+    python3 -m testbed.propius.binding_program MANAGERS KILLED [POLICY] ADDRESS_OF_RANK_0
 
 Rank 0 has the control plane, with so many client managers, each part a process, and six jobs, which
 ask for 40 clients again and again; every other rank has 192 clients, 16 of them at once. With
@@ -35,18 +35,18 @@ _END_S = 60.0
 """How long the last answers may take."""
 
 
-def main(managers: int, killed: bool, first: str, rank: int, ranks: int) -> None:
+def main(managers: int, killed: bool, policy: str, first: str, rank: int, ranks: int) -> None:
     """Be the control plane and the jobs, or clients, until the time is over."""
     if rank == 0:
-        _be_control_plane(managers, killed, first, ranks)
+        _be_control_plane(managers, killed, policy, first, ranks)
     else:
         _be_clients(first, rank)
 
 
-def _be_control_plane(managers: int, killed: bool, first: str, ranks: int) -> None:
+def _be_control_plane(managers: int, killed: bool, policy: str, first: str, ranks: int) -> None:
     with ExitStack() as stack:
         store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "records.db"
-        plane = ControlPlane(stack, str(store), managers, f"{first}:{CONTROL}")
+        plane = ControlPlane(stack, str(store), managers, f"{first}:{CONTROL}", policy)
         meeting = lines_to_ranks(f"{first}:{LINES}", ranks, _MEETING_S)
         lines = stack.enter_context(meeting)
         over, jobs = Event(), JobLoad(plane.job_manager.address, JOBS, DEMAND)
@@ -63,10 +63,12 @@ def _be_control_plane(managers: int, killed: bool, first: str, ranks: int) -> No
         over.set()
         asking.result(_END_S)
         differ = told_otherwise(found.told, jobs.had)
+        wasted = found.accepts - found.answers[Reply.OK]
         over_assigned = found.answers[Reply.OVER_ASSIGN] / max(1, found.accepts)
         print(f"{found.accepts} acceptances, {len(jobs.had)} rounds")
         print(f"{bound / took:.1f} clients bound per second")
         print(f"over-assigned {100 * over_assigned:.2f} %")
+        print(f"not bound {100 * wasted / max(1, found.accepts):.2f} % of acceptances")
         print(f"{jobs.beyond} bound beyond demand, {differ} told otherwise than recorded")
         print(f"{found.bound_twice} bound twice of {found.tried_twice} that tried")
         print(f"{restarts} managers killed, {found.lost} messages without an answer")
@@ -130,7 +132,8 @@ if __name__ == "__main__":
     main(
         int(sys.argv[1]),
         sys.argv[2] == "yes",
-        sys.argv[3],
+        sys.argv[3] if len(sys.argv) > 4 else "fifo",
+        sys.argv[-1],
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable
 
@@ -18,9 +19,15 @@ from testbed.tenancy.replies import Reply
 class ClientManager:
     """Answers clients; all that it knows is in the store, so any number of it may run."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.time,
+        chance: random.Random | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._chance = chance or random.Random()
         self._published = "", NOTHING
 
     def check_in(self, asked: messages.Presence) -> messages.Offers:
@@ -68,7 +75,7 @@ class ClientManager:
         if (published := self._store.published()) != text:
             known = read(published)
             self._published = published, known
-        return known.to(client.attributes, client.speed)
+        return known.to(client.attributes, client.speed, self._chance.random())
 
 
 def _message(offer: Offer) -> messages.Offer:

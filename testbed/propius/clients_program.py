@@ -100,6 +100,7 @@ def _report(
     print(f"{all_of['vanished']} clients vanished in a round")
     print(f"{all_of['tasks']} tasks, {all_of['overran']} computed longer than their trace says")
     print("pushes " + ", ".join(f"{all_of[code.name]} {code.name.lower()}" for code in Code))
+    print(f"{all_of['wasted']} acceptances were not bound")
     late = all_of["told_REFUSED"] + all_of["told_STALE"]
     print(f"{all_of['told_OK']} updates were told in time, {late} too late")
     print(f"clients worked {100 * all_of['worked'] / all_of['there']:.2f} % of their time")
@@ -142,7 +143,7 @@ class Site:
         """Return what became of the clients, whose processes have ended, for rank 0."""
         rows = self.processes.rows.sum(axis=0)
         named = {field.name.lower(): rows[field] for field in (Field.WORKED,)}
-        counts = (Field.TASKS, Field.OVERRAN, Field.VANISHED)
+        counts = (Field.TASKS, Field.OVERRAN, Field.VANISHED, Field.WASTED)
         named |= {field.name.lower(): int(rows[field]) for field in counts}
         codes = {code.name: int(rows[Field.CODES + code]) for code in Code}
         codes |= {f"told_{code.name}": int(rows[Field.OUTCOMES + code]) for code in Code}

@@ -84,6 +84,8 @@ class Learner:
                 self._ask_outcome()
             with suppress(LabError):
                 offer = self._client.seek()
+                self.counts.waste(self._client.refused.total())
+                self._client.refused.clear()
                 if offer is not None:
                     self._take_part(offer, over)
                     self._client.release(offer)

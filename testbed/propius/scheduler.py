@@ -31,27 +31,33 @@ class Scheduler:
 
     def __init__(self, store: Store, policy: str, clock: Callable[[], float] = time.time) -> None:
         found = kind("scheduling_policies", policy)
-        if found.role == "baseline":
-            raise UsageError(
-                f"{policy} is a rule by which clients choose without a scheduler",
-                hint="name a policy of the role online or offline",
-            )
         self._store = store
         self._policy: Any = found.load()(found.options())
+        if found.role == "baseline" and self._policy.for_good:
+            raise UsageError(
+                f"by {policy} a client belongs to one of all jobs for good, without a scheduler, "
+                "and which jobs there will be is not known here",
+                hint="name another policy, or compare it by simulation (clients-model)",
+            )
+        self._selection = policy if found.role == "baseline" else ""
         self._is_online = found.role == "online"
         self._clock = clock
         self._lock = Lock()
         self._scores: dict[tuple[str, float, int], float] = {}
         self._cleaned = -CLEAN_PERIOD
-        self.period: float = ONLINE_PERIOD if self._is_online else self._policy.period
+        self.period: float = self._policy.period if found.role == "offline" else ONLINE_PERIOD
 
     def schedule(self) -> Reply:
         """Publish the offers as they are now."""
         with self._lock:
             known = self._store.jobs()
             asking = {job.id: job for job in known if job.phase is Phase.OPEN}
-            division = self._ranking(asking) if self._is_online else self._division(asking)
-            self._store.publish(published(division, asking))
+            if self._selection:  # clients choose among all, also among those that do not ask
+                asking = {job.id: job for job in known if job.round and not job.is_over}
+                division = Division((Group(None, tuple(map(Job.as_request, asking.values()))),))
+            else:
+                division = self._ranking(asking) if self._is_online else self._division(asking)
+            self._store.publish(published(division, asking, self._selection))
             if self._clock() - self._cleaned >= CLEAN_PERIOD:
                 self._cleaned = self._clock()
                 self._clean(known)

@@ -25,9 +25,11 @@ class Field(IntEnum):
     """Of these, where its own computation took longer than the trace says."""
     VANISHED = 4
     """Rounds in the middle of which it was ended."""
-    CODES = 5
+    WASTED = 5
+    """Acceptances that were not bound."""
+    CODES = 6
     """Pushes that were answered with code 0; those of the other codes follow."""
-    OUTCOMES = 12
+    OUTCOMES = 13
     """Updates of which a client heard later that code 0 has become of them, and so on."""
 
 
@@ -55,6 +57,10 @@ class TaskCounts:
     def hear(self, code: int) -> None:
         """Note what has become of an update."""
         self.row[Field.OUTCOMES + code] += 1
+
+    def waste(self, acceptances: int) -> None:
+        """Note acceptances that were not bound."""
+        self.row[Field.WASTED] += acceptances
 
     def end(self) -> None:
         """Note that it takes part in no round any more."""

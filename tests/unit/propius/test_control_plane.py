@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -94,6 +95,31 @@ def test_a_round_gets_its_clients_executes_and_the_next_one_begins(plane):
     plane.request("a", 2, 1)
     assert one.seek().round == 2
     assert plane.jobs("Finish", messages.JobName(job="a")).phase == "finished"
+
+
+def test_by_random_selection_a_client_picks_any_job_and_in_vain_one_that_it_cannot_serve(tmp_path):
+    with ExitStack() as stack:
+        plane = Plane(stack, str(tmp_path / "records.db"), "random-selection")
+        plane.register("strong", 9, ram=8.0)
+        plane.register("private", 9, {"samples": 500.0})
+        plane.register("full", 1)
+        assert plane.direct[0]("CheckIn", messages.Presence(client="first", speed=1.0)).offers
+        filler = plane.client("filler", ram=4.0)
+        found = next(found for _ in range(200) if (found := filler.seek()) is not None)
+        assert (found.job, plane.state("full").phase) == ("full", "executing")
+        plane.schedule()
+        picked = Counter()
+        for _ in range(60):
+            asked = messages.Presence(client="c", attributes={"ram": 4.0}, speed=1.0)
+            (offer,) = plane.clients("CheckIn", asked).offers
+            picked[offer.job] += 1
+        assert {*picked} == {"strong", "private", "full"}
+        client = plane.client("d", ram=4.0)
+        for _ in range(60):
+            assert client.seek() is None
+        assert {*client.refused} == {Reply.NOT_ELIGIBLE, Reply.OVER_ASSIGN}
+        assert client.refused.total() < 60  # what is private it compares itself, and says nothing
+        assert list(plane.state("strong").members) == list(plane.state("private").members) == []
 
 
 def test_what_cannot_be_is_refused_by_code(plane):
