@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from testbed.errors import FileError
 from testbed.schema.hosts import Port
 from testbed.schema.override import Override
 from testbed.schema.source import Steps
 from testbed.schema.text_types import Name
-from testbed.schema.validation import Problem, SchemaError, StrictModel
+from testbed.schema.validation import Problem, Problems, SchemaError, StrictModel
 from testbed.units import POWER, BitRate, PowerLevel, Seconds, Share
 
 LAUNCH = 0.0
@@ -39,6 +39,18 @@ class TwinSettings(StrictModel):
     cards: Mapping[Name, str] = {}
     """The characterisation card that a switch's twin follows: a preset's name, or a file's."""
     seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_lines_lack(cls, given: Any) -> Any:
+        """Raise Problems for a delay or a loss of lines, with the reason why there is none."""
+        for key in ("delay", "jitter", "loss"):
+            if isinstance(given, Mapping) and key in given:
+                message = f"lines of a twin have a rate, and no {key}: the kernels that twins were "
+                message += "tried on have no netem, the queueing discipline for it"
+                hint = "leave it out; `rate` is what shapes a line"
+                raise Problems([Problem((key,), message, hint, at_key=True)])
+        return given
 
 
 TUNABLE = frozenset({"settle", "loss_of_signal", "link_up", "sensitivity"})

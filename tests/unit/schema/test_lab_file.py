@@ -157,6 +157,12 @@ def test_no_secret_of_a_lab_is_printed(lab, monkeypatch):
         ("[1-16, 17, 18-32]", "[1-999999999]", "21:13: switches.ocs.ports.0: '1-999999999' is"),
         ("[1-16, 17, 18-32]", "1-32", "21:12: switches.ocs.ports: expected a list of ports"),
         ("settle: 20 ms", "settle: soon", "27:16: twin.settle: 'soon' is not a time"),
+        (
+            "settle: 20 ms",
+            "delay: 5 ms",
+            "27:8: twin.delay: lines of a twin have a rate, and no delay",
+        ),
+        ("settle: 20 ms", "loss: 1 %", "27:8: twin.loss: lines of a twin have a rate, and no loss"),
         ("400 Mbit/s", "0 bit/s", "27:29: twin.rate: expected more than 0 bit/s, got '0 bit/s'"),
         ("lab: bench\n", "", "1:1: the key 'lab' is missing"),
         ("lab: bench", "lab: bench\ntwn: {}", "2:1: twn: no such key; did you mean 'twin'?"),
