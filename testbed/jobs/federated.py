@@ -56,6 +56,9 @@ class Federated(Program):
         Raise ValueError for a trace that cannot be read, and where addresses do not follow each
         other.
         """
+        for rank, host in enumerate(hosts):
+            if not host.ports:
+                raise ValueError(f"the host of rank {rank} has no fabric port")
         addresses = [next(iter(host.ports.values())).address.ip for host in hosts]
         first = addresses[0]
         for rank, address in enumerate(addresses):

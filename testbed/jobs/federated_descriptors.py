@@ -93,6 +93,12 @@ class FederatedOptions:
         if self.policy not in known:
             names = ", ".join(sorted(known))
             raise ValueError(f"{self.policy!r} is no scheduling policy; there are {names}")
+        policy = known[self.policy]
+        if policy.role == "baseline" and policy.load()(policy.options()).for_good:
+            raise ValueError(
+                f"by {self.policy} a client belongs to one job for good, which the services do not "
+                "know; compare it by simulation, with a job clients-model"
+            )
 
     @property
     def metrics(self) -> Mapping[str, Pattern]:

@@ -114,6 +114,13 @@ def test_addresses_that_do_not_follow_each_other_are_refused():
         lines(hosts=(0, 2))
 
 
+def test_a_host_without_a_fabric_port_is_refused():
+    job = Federated(FederatedOptions(ranks=2))
+    bare = HOSTS[1].model_copy(update={"ports": {}})
+    with pytest.raises(ValueError, match="the host of rank 1 has no fabric port"):
+        job.command_lines([HOSTS[0], bare])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -122,6 +129,7 @@ def test_addresses_that_do_not_follow_each_other_are_refused():
         ({"demand": 4}, "a round of 4 clients cannot have 6 updates"),
         ({"patience": 0.0}, "above 0"),
         ({"policy": "fofi"}, "'fofi' is no scheduling policy"),
+        ({"policy": "static-partition"}, "by static-partition a client belongs to one job"),
     ],
 )
 def test_what_no_round_could_have_is_refused(options, said):
