@@ -10,7 +10,7 @@ import pytest
 
 from testbed.errors import LabError
 from testbed.propius.binding_load import Findings, told_otherwise
-from testbed.propius.rank_lines import line_to_first, lines_to_ranks
+from testbed.propius.rank_lines import RankLine, line_to_first, lines_to_ranks
 from testbed.tenancy.replies import Reply
 
 
@@ -69,3 +69,15 @@ def test_told_otherwise_counts_what_one_side_alone_knows():
     told = {("a", 1): {"x", "y"}, ("a", 2): set()}
     assert told_otherwise(told, {("a", 1): {"y", "x"}}) == 0
     assert told_otherwise(told, {("a", 1): {"x", "z"}, ("b", 1): {"v"}}) == 3
+
+
+def test_a_line_says_whether_something_has_come():
+    near, far = socket.socketpair()
+    line, other = RankLine(near, "here"), RankLine(far, "there")
+    assert not line.is_there(0.0) and not line.is_there(-1.0)
+    other.say("end")
+    assert line.is_there(20.0) and line.hear(20.0) == "end"
+    assert not line.is_there(0.0)
+    other.close()
+    assert line.is_there(20.0), "its end is something, too"
+    line.close()
