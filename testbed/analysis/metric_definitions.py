@@ -135,6 +135,12 @@ METRICS: dict[str, MetricDefinition] = {
     "change_time": _Metric(
         "s", "lower", "a change of circuits of a rail, from the last request on"
     ),
+    "change_error": _Metric(
+        "s", "lower", "an iteration's distance from its prediction, for each change of a rank"
+    ),
+    "over_optimum": _Metric(
+        "1", "lower", "an iteration over that with the best schedule of changes that there is"
+    ),
     "control_time": _Metric("s", "lower", "what of it is neither the switch's nor the link's"),
     "retransmitted": _Metric("1", "lower", "segments that TCP sent again in collectives on rails"),
     "dropped": _Metric("1", "lower", "frames that ports dropped in collectives on rails"),

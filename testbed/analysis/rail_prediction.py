@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from testbed.analysis.grouping import grouped
@@ -13,6 +15,7 @@ from testbed.analysis.settings import Settings, settings_of
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
 from testbed.fabric.topologies import RING
+from testbed.rails.optimum import optimum
 from testbed.rails.profile import Profile
 from testbed.rails.rail_replay import Rails
 from testbed.rails.replay import replay
@@ -43,7 +46,8 @@ def with_replays(
     `measured` are the arms and their jobs by the names that trials have. `control_time` is what a
     change took beyond the switch and the link. The prediction is a replay of the arm with the least
     delay of these: of arms with the same job, that on demand. Windows and control are that arm's
-    alone; the n-th trial of an arm is predicted from its n-th trial.
+    alone; the n-th trial of an arm is predicted from its n-th trial. `change_error` and
+    `over_optimum` hold an iteration against its prediction, and against the best that there is.
     """
     on_rails, dark = _on_rails(measured, trials, settings)
     found = {id(trial): trial for trial in trials}
@@ -60,11 +64,27 @@ def with_replays(
                 profile = replayable(source, dark[base]) if source.counts else None
                 was = found[id(trial)]
                 if profile is not None and was.rails is not None:
-                    seconds = replayed(profile, was.rails)
-                    more = {} if seconds is None else {"iteration_time": seconds}
-                    predicted = {**was.predicted, **more}
-                    found[id(trial)] = replace(was, predicted=predicted, replayed_from=profile)
+                    found[id(trial)] = _beside_replay(was, profile, was.rails)
     return [found[id(trial)] for trial in trials]
+
+
+def _beside_replay(trial: TrialResult, source: Profile, rails: Rails) -> TrialResult:
+    """Return a trial with what its rails lead to by the replay of the profile of another."""
+    trial = replace(trial, replayed_from=source)
+    try:
+        workload = workload_of(source)
+        found = replay(workload, rails)
+    except ValueError:
+        return trial
+    predicted = {**trial.predicted, "iteration_time": found.iteration}
+    took, values = trial.values.get("iteration_time"), dict(trial.values)
+    changes = Counter(rank for change in found.changes for rank in change.stage.ranks)
+    if isinstance(took, float) and changes:
+        in_turn = max(changes.values()) / len(workload.iterations)
+        values["change_error"] = abs(took - found.iteration) / in_turn
+        with suppress(ValueError):  # of too many schedules the best is not known
+            values["over_optimum"] = took / optimum(workload, replace(rails, mode="on-demand"))
+    return replace(trial, values=values, predicted=predicted)
 
 
 @dataclass(frozen=True, slots=True)

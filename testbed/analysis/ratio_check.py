@@ -19,9 +19,15 @@ def ratio_interval(
     """Return the 95 % interval of the ratio that a check is about, or None, and it in words.
 
     Trials that are valid but whose job failed count as the worst value, as in comparisons of runs.
+    Of several metrics that it is divided by, the one with the best median is taken.
     """
-    arm, _, metric = check.over.rpartition(".")
-    over, under = _values(check.arm, check.metric, trials), _values(arm, metric, trials)
+    over = _values(check.arm, check.metric, trials)
+    unders = {name: _values(*name.rpartition(".")[::2], trials) for name in check.over}
+    fewest = min(unders, key=lambda name: len(unders[name]))
+    if len(unders[fewest]) >= ENOUGH:
+        best = max if meaning(check.metric).better == "higher" else min
+        fewest = best(unders, key=lambda name: statistics.median(unders[name]))
+    name, under = fewest, unders[fewest]
     counts = f"n = {len(over)} + {len(under)}"
     if min(len(over), len(under)) < ENOUGH:
         return None, f"an interval takes {ENOUGH} trials of each arm, and {counts}"
@@ -29,7 +35,7 @@ def ratio_interval(
         return None, "the ratio of values that are not all above 0 is not known"
     low, high = ratio_of_medians_interval(over, under, SEED)
     ratio = statistics.median(over) / statistics.median(under)
-    return (low, high), f"ratio {ratio:.3f} [{low:.3f}, {high:.3f}] over {check.over}, {counts}"
+    return (low, high), f"ratio {ratio:.3f} [{low:.3f}, {high:.3f}] over {name}, {counts}"
 
 
 def bound(check: Check, interval: tuple[float, float]) -> float:

@@ -31,7 +31,10 @@ _MOST_RANKS = 4096
 _LONG = 1 << 20
 
 
-_ON_RAILS = ("iteration_time", "change_time", "control_time", "retransmitted", "dropped")
+_ON_RAILS = (
+    *("iteration_time", "change_error", "over_optimum", "change_time", "control_time"),
+    *("retransmitted", "dropped"),
+)
 
 
 @dataclass(frozen=True, slots=True)

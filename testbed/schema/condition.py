@@ -101,11 +101,22 @@ def _metric_of_arm(text: str) -> str:
     return text
 
 
+def _metrics_of_arms(given: object) -> tuple[str, ...]:
+    found = given if isinstance(given, list) else [given]
+    if not found or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"expected an arm and its metric, or a list of them, got {shown(given)}")
+    return tuple(map(_metric_of_arm, found))
+
+
+_ONE = {"type": "string", "pattern": _METRIC_OF_ARM}
+_OVER = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1}]}
+
+
 class RatioBounds(StrictModel):
     """Where the 95 % interval of the ratio of two medians must lie."""
 
-    over: Annotated[str, Text(_metric_of_arm, _METRIC_OF_ARM)]
-    """The `arm.metric` whose median it is divided by."""
+    over: Annotated[tuple[str, ...], ReadBy(_metrics_of_arms, _OVER)]
+    """The `arm.metric` whose median it is divided by; of several, the best one."""
     upper: Compared | None = None
     """Holds for the upper end of the interval."""
     lower: Compared | None = None

@@ -109,8 +109,8 @@ class Check:
     metric: str
     statistic: Statistic
     condition: Condition | str
-    over: str = ""
-    """The other metric, as `arm.metric`, where the statistic is of a ratio."""
+    over: tuple[str, ...] = ()
+    """The other metric, as `arm.metric`, where the statistic is of a ratio; or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +216,10 @@ class Experiment(Document):
                 if isinstance(condition, str):
                     other, _, name = condition.rpartition(".")
                     condition = f"{names[other]}.{name}"
-                over = ""
+                over: tuple[str, ...] = ()
                 if statistics.ratio and statistic.startswith("ratio_"):
-                    other, _, name = statistics.ratio.over.rpartition(".")
-                    over = f"{names[other]}.{name}"
+                    parts = (one.rpartition(".") for one in statistics.ratio.over)
+                    over = tuple(f"{names[other]}.{name}" for other, _, name in parts)
                 yield Check(names[arm], metric, statistic, condition, over)
 
     def arm_names(self) -> dict[str, str]:
@@ -287,8 +287,9 @@ class Experiment(Document):
                     message = f"the check names no job, and the experiment has {len(arms)}"
                 yield Problem(("checks", key), message, hint, True)
             other = (statistics.same_as or "").rpartition(".")[0]
-            under = (statistics.ratio.over if statistics.ratio else "").rpartition(".")[0]
-            for name, *step in ((arm,), (other, "same_as"), (under, "ratio", "over")):
+            under = statistics.ratio.over if statistics.ratio else ()
+            unders = ((one.rpartition(".")[0], "ratio", "over") for one in under)
+            for name, *step in ((arm,), (other, "same_as"), *unders):
                 if name not in names:
                     message = f"{name!r} is not an arm of this experiment"
                     yield Problem.unknown(("checks", key, *step), message, name, arms, not step)

@@ -129,7 +129,9 @@ def _problems(experiment: Experiment, metrics: Mapping[str, _ArmMetrics]) -> Ite
                 other, _, name = condition.rpartition(".")
                 said = _mismatch(metric, mine, name, metrics[names[other]])
             elif statistics.ratio and statistic.startswith("ratio_"):
-                said = _ratio_problem(metric, mine, statistics.ratio.over, metrics, names)
+                over = statistics.ratio.over
+                found = (_ratio_problem(metric, mine, one, metrics, names) for one in over)
+                said = next((problem for problem in found if problem), "")
                 if not said and condition.dimension not in (None, SHARE):
                     said = f"{condition.text!r} is no ratio: write it as '<= 1.05' or '<= 105 %'"
             elif not (

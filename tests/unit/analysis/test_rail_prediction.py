@@ -128,3 +128,33 @@ def test_the_profile_of_a_run_has_its_control_without_the_delay_of_the_switch(da
     assert found.control.change == pytest.approx(0.010)
     assert profile_of_run(planted(0.0), "a run", 0).source == "a run"
     assert profile_of_run(read_events(TRAINING), "training").control.change == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arm", "longer", "error", "over"),
+    [
+        # Two changes an iteration, each of 60 ms with control: the best schedule hides both.
+        ("demand-50", 0.0, 0.0, 0.36 / 0.24),
+        ("demand-50", 0.008, 0.004, 0.368 / 0.24),
+        ("demand-50", -0.008, 0.004, 0.352 / 0.24),
+        ("provisioned-50", 0.008, 0.004, 0.248 / 0.24),
+        ("learned-50", 0.0, 0.0, 1.0),
+    ],
+)
+def test_an_iteration_is_held_against_its_prediction_and_the_best_that_there_is(
+    arm, longer, error, over
+):
+    events = planted(0.0)
+    profile = profile_of(0, events, Clocks(events))
+    predicted = 0.36 if arm == "demand-50" else 0.24
+    trials = [
+        replace(trial(arm="demand-0", change_time=0.006), rail_profile=profile),
+        trial(arm=arm, change_time=0.056, iteration_time=predicted + longer),
+    ]
+    experiment = load_experiment(EVERYTHING.with_name("opus.yaml"))
+    settings = {"demand-0": {"settle": 0.0}, arm: {"settle": 0.05}}
+    source, found = with_replays(experiment.measured(), trials, settings)
+    assert "change_error" not in source.values
+    assert found.predicted["iteration_time"] == pytest.approx(predicted)
+    assert found.values["change_error"] == pytest.approx(error, abs=1e-6)
+    assert found.values["over_optimum"] == pytest.approx(over)

@@ -267,7 +267,8 @@ def test_ranks_of_a_mesh_are_told_their_groups_and_the_ring_of_each():
 def test_metrics_of_a_mesh_are_those_along_its_dimensions():
     measured = set(AllReduceOptions(4, (4096,), mesh={"dp": 4, "tp": 1}).measures())
     along_dp = {f"{what}_4kib_along_dp" for what in ("time", "algbw", "busbw")}
-    on_rails = {"iteration_time", "change_time", "control_time", "retransmitted", "dropped"}
+    on_rails = {"iteration_time", "change_error", "over_optimum", "change_time", "control_time"}
+    on_rails |= {"retransmitted", "dropped"}
     assert measured == {"steps", "digest"} | on_rails | along_dp
     assert all(name in METRICS or is_of_size(name) for name in measured)
 
