@@ -65,6 +65,7 @@ NOT_ON_A_RACK = {
     "groups": "packet-quad",
     "hybrid": "packet-quad",
     "hybrid-experts": "rails",
+    "hybrid-delays": "rails",
     "opus": "rails",
     "opus-faults": "rails",
     "opus-link-up": "rails",
