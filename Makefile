@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup messages experiment test parsers matrix test-lab soak nightly gloo check audit bench clean
+.PHONY: help setup messages experiment everything test parsers matrix test-lab soak nightly gloo check audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -39,6 +39,20 @@ messages: setup ## make the messages of gRPC from their .proto files
 
 experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
+
+TENANT := $(BIN)/testbed run experiments/everything-tenant.yaml --twin everything --queue
+ELSEWHERE := -S 'jobs.main.hosts=[s0, s1]'
+
+everything: setup ## run experiments/everything.yaml as soon as IRS admits it, behind another run on its rack
+	$(BIN)/testbed twin up everything --name everything
+	@trap '$(BIN)/testbed twin down everything' EXIT; set -e; \
+	  echo 'a tenant, once, so that the queue knows how long it takes'; $(TENANT) >/dev/null 2>&1; \
+	  echo 'the same again, everything behind it, and beside them one on hosts that are free'; \
+	  $(TENANT) >/dev/null 2>&1 & \
+	  until $(BIN)/testbed queue --twin everything | grep '^runs'; do sleep 0.2; done; \
+	  $(TENANT) $(ELSEWHERE) >/dev/null 2>&1 & \
+	  { sleep 5; $(BIN)/testbed queue --twin everything; } & \
+	  $(BIN)/testbed run experiments/everything.yaml --twin everything --queue $(ARGS)
 
 test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --dist worksteal --ignore tests/e2e --ignore tests/docs $(ARGS)

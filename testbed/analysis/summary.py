@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from testbed.analysis.admission import Admission, admission_of
 from testbed.analysis.arms import Arm, arms
 from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
@@ -79,6 +80,8 @@ class Summary:
     """Arms on rails with the same job, which differ in the delay of their circuits."""
     removed_circuits: RemovedCircuits = field(default_factory=RemovedCircuits)
     """Those that controllers of rails removed, and whether they had traffic."""
+    admission: Admission | None = None
+    """How the queue of the lab let the run start, where it waited in one."""
 
     @property
     def arms(self) -> dict[str, Arm]:
@@ -106,12 +109,21 @@ class Summary:
             "destroyed": list(self.destroyed),
             "health": list(self.health),
             "removed_circuits": self.removed_circuits.to_json(),
+            "admission": self.admission and self.admission.to_json(),
         }
 
 
 _OF_RUNS = frozenset(
     {
-        *("run.begin", "run.end", "retry", "health", "receiver.destroyed", "settings"),
+        *(
+            "run.begin",
+            "run.end",
+            "lease.taken",
+            "retry",
+            "health",
+            "receiver.destroyed",
+            "settings",
+        ),
         *("prediction", "note", "cleanup.begin", "cleanup.end", "recover.begin", "recover.end"),
     }
 )
@@ -177,12 +189,11 @@ def _of_trials(
     """Return what a run came to by its trials, and its other events."""
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
     end = next((event.data for event in events if event.kind == "run.end"), None)
-    found = metrics(trials)
-    share = experiment.valid_share
+    found, share = metrics(trials), experiment.valid_share
     settings, measured = settings_of(events), experiment.measured()
     own = {name: _own_metrics(arm, job) for name, (arm, job) in measured.items()}
-    all_checks = experiment.all_checks()
-    checks = [evaluate(one, trials, found, share, own[one.arm]) for one in all_checks]
+    wanted = experiment.all_checks()
+    checks = [evaluate(one, trials, found, share, own[one.arm]) for one in wanted]
     recovered, destroyed = recoveries(events), destroyed_receivers(events)
     outcome, reason, code = verdict_of(
         arms(trials, share), trials, checks, end, recovered, destroyed, removed
@@ -209,6 +220,7 @@ def _of_trials(
         profiles=profiles_of(events),
         flags=flags(found, settings),
         valid_share=share,
+        admission=admission_of(events),
         sweeps=delay_sweeps(measured, trials, settings),
         removed_circuits=removed,
     )

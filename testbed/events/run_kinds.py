@@ -90,6 +90,11 @@ RUN_KINDS = {
         "all that the run needs is leased to it: its ports, hosts and outlets",
         resources=items("what is leased"),
         policy=text("that of the queue in which it waited for its turn", optional=True),
+        waited=number("s", "how long it waited there", optional=True),
+        expected=number(
+            "s", "how long the queue expected it to wait, as it came", optional=True, nullable=True
+        ),
+        behind=text("what it waited for as it came; empty where for nothing", optional=True),
     ),
     "lease.regained": event_kind(
         "what the run lost of its leases is its own again; others may have used it since"

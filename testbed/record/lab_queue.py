@@ -58,8 +58,8 @@ class LabQueue(ClaimRegistry):
         reason: str,
         run: RunDirectory | None,
         request: QueueRequest,
-    ) -> None:
-        """Put an entry into the queue, whose process holds the lock of its token.
+    ) -> float:
+        """Put an entry into the queue, whose process holds the lock of its token; return the time.
 
         An experiment that was interrupted and is started again, by the same user with the same
         command, has its old place.
@@ -76,6 +76,7 @@ class LabQueue(ClaimRegistry):
                 seen=now,
             )
             rows.put(_in_old_place(rows, entry))
+        return now
 
     def snapshot(self) -> Snapshot:
         """Return the queue and the leases as they are now."""

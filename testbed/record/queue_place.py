@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.clock import boot_time
@@ -25,6 +26,20 @@ queue of 50, ten times as long as to see that nothing has changed (2026-11-27).
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How a queue let an experiment start: its policy, and the wait, in seconds.
+
+    `behind` is what it waited for when it was first refused, in words; empty where it never was.
+    `expected` is how long the queue then expected it to wait; None where nothing was known.
+    """
+
+    policy: str
+    waited: float
+    expected: float | None = 0.0
+    behind: str = ""
+
+
 class QueuePlace:
     """The place of this process in a queue, until it starts or leaves."""
 
@@ -38,9 +53,11 @@ class QueuePlace:
     ) -> None:
         """Enter a queue for all of some resources; `run` is the run that needs them."""
         self._queue, self._token = queue, secrets.token_hex(8)
+        self.admission = Admission(request.policy, 0.0)
+        """How it was let in, once it has started; until then what was expected of it."""
         self._liveness = LivenessLock(self._token)
         try:
-            queue.enter(self._token, resources, reason, run, request)
+            self._entered = queue.enter(self._token, resources, reason, run, request)
         except BaseException:
             self._liveness.release()
             raise
@@ -56,12 +73,18 @@ class QueuePlace:
         """
         began = boot_time()
         now, raw = self._queue.raw()
+        self.admission = replace(self.admission, waited=now - self._entered)
         if raw == self._raw and now - self._asked < _LOOK:
             raise BusyError(self._position)
         answer = self._queue.try_to_start(self._token)
         if isinstance(answer, Snapshot):
             self._asked, self._raw = now, raw
             self._position = position(answer, self._token)
+            if not self.admission.behind:
+                start = answer.expected_start(self._token)
+                expected = None if start is None else start - answer.now
+                behind = self._position.partition("; ")[2]
+                self.admission = replace(self.admission, expected=expected, behind=behind)
             raise BusyError(self._position)
         self._has_started = True
         return Lease(self._queue, answer, self._liveness, began)

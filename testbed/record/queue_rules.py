@@ -10,7 +10,15 @@ from testbed.record.claim_registry import ClaimStatus
 from testbed.record.lease_rules import LEASE_TTL, Resource, ResourceIndex
 from testbed.record.queue_entry import QueueEntry
 from testbed.tenancy.lab_orders import MAKESPAN, lab_policy
-from testbed.tenancy.lab_queue import Busy, LabPolicy, Line, Waiting, line_up, starting
+from testbed.tenancy.lab_queue import (
+    Busy,
+    LabPolicy,
+    Line,
+    Waiting,
+    line_up,
+    planned_starts,
+    starting,
+)
 from testbed.tenancy.lab_replay import Experiment
 
 
@@ -72,6 +80,11 @@ class Snapshot:
         """Return whether it is an entry's turn and all that it needs is free."""
         line, busy = self._line()
         return token in {one.name for one in starting(line, busy, self.now)}
+
+    def expected_start(self, token: str) -> float | None:
+        """Return when an entry would start if all took as long as expected; None without a turn."""
+        line, busy = self._line()
+        return planned_starts(line, busy, self.now).get(token)
 
     def _line(self) -> tuple[Line, list[Busy]]:
         held = [one for one in self.claims if one.standing != "ended"]

@@ -99,6 +99,8 @@ def _print_head(summary: Summary, console: Console) -> None:
     console.print(Text(title, style="bold"))
     label = summary.label or "no label"
     console.print(Text.assemble((f"{label}: ", "bold"), explain(summary.label)))
+    if summary.admission:
+        console.print(Text.assemble(("admitted ", "bold"), str(summary.admission)))
 
 
 def _print_checks(summary: Summary, console: Console) -> None:

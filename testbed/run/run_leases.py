@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
-from testbed.record.queue_place import QueuePlace
+from testbed.record.queue_place import Admission, QueuePlace
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox
@@ -55,6 +55,8 @@ class RunLeases:
     turn: Turn | None = None
     _patience_ends: Deadline = field(default_factory=lambda: Deadline.after(0.0))
     _lease: Lease | None = None
+    _admission: Admission | None = None
+    """How the lab's queue let the run start, where it waited in one."""
 
     def take(
         self,
@@ -78,7 +80,7 @@ class RunLeases:
         lease = self._in_turn(wanted, self.turn) if self.turn else self._when_free(wanted)
         lease.when_lost(self.inbox.stop)
         bench.guard.hold(lease)
-        admitted: dict[str, Any] = {"policy": self.turn.request.policy} if self.turn else {}
+        admitted: dict[str, Any] = asdict(self._admission) if self._admission else {}
         self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))), **admitted)
 
     def _when_free(self, wanted: frozenset[Resource]) -> Lease:
@@ -99,9 +101,11 @@ class RunLeases:
             return self._lease
 
         try:
-            return self._take_with_retries(start)
+            lease = self._take_with_retries(start)
         finally:
             place.leave()
+        self._admission = place.admission
+        return lease
 
     def take_identified(self, bench: Bench) -> float:
         """Lease instruments under their reported identities too; return the seconds waited.

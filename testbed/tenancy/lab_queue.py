@@ -130,6 +130,23 @@ def planned_end(order: Sequence[Waiting], busy: Iterable[Busy], now: float) -> f
     return last
 
 
+def planned_starts(line: Line, busy: Iterable[Busy], now: float) -> dict[str, float]:
+    """Return by name when each of a line would start, if all took as long as is expected.
+
+    What was to have ended by now is taken to end now; nobody comes any more, and nobody moves.
+    """
+    held, left, starts = list(busy), list(line.entries), dict[str, float]()
+    while left:
+        held = [one for one in held if one.ends > now]
+        reserved = line.reserved if line.reserved in left else None
+        begun = starting(Line(left, reserved), held, now)
+        starts |= {one.name: now for one in begun}
+        held += [Busy(one.needs, now + one.expected) for one in begun]
+        left = [one for one in left if one.name not in starts]
+        now = min((one.ends for one in held if one.ends > now), default=now)
+    return starts
+
+
 def _held_by(first: Iterable[Waiting], now: float) -> list[Busy]:
     return [Busy(one.needs, now + one.expected) for one in first]
 

@@ -32,11 +32,17 @@ def twin() -> Iterator[str]:
 def test_all_six_systems_run_on_one_rack_while_a_host_of_one_dies_and_is_replaced(
     testbed: CommandLine, twin: str
 ) -> None:
-    """An experiment that needs some of the same hosts is admitted when they are free again."""
+    """It is admitted behind one that needs some of its hosts, and so is another behind it."""
     words = ["--twin", twin, "--repeat", "1", "--seed", "7", "--queue"]
+    before = CommandLine(testbed.results.with_name("before"), testbed.running)
+    tenant = before.start("run", "experiments/everything-tenant.yaml", *words, "-S", "checks={}")
+    tenant.await_event(lambda event: event["kind"] == "lease.taken")
     first = testbed.start("run", "experiments/everything.yaml", *words, "--json")
     taken = first.await_event(lambda event: event["kind"] == "lease.taken")
     assert taken["data"]["policy"] == "irs"
+    done = tenant.finish(60.0)
+    assert done.code == 0, done.err
+    assert tenant.summary()["admission"]["behind"] == ""
     other = CommandLine(testbed.results.with_name("other"), testbed.running)
     second = other.start("run", "experiments/lumion.yaml", *SMALL_RING, *words)
     waits = second.await_event(lambda event: event["kind"] == "lease.wait")
@@ -46,6 +52,9 @@ def test_all_six_systems_run_on_one_rack_while_a_host_of_one_dies_and_is_replace
     assert done.code in (0, 1, 3), done.err  # one trial gives no interval, a busy machine no times
     summary = done.json()
     assert summary["cleanup"] == "verified"
+    let_in = summary["admission"]
+    assert "mesh: held by " in let_in["behind"] and "everything-tenant" in let_in["behind"]
+    assert 1.0 < let_in["waited"] < let_in["expected"], "what may take 5 minutes took less"
     trials = {trial["variant"]: trial for trial in summary["trials"]}
     assert trials.keys() == {f"{arm}.{job}" for arm in ("fault", "control") for job in TENANTS}
     assert all(trial["valid"] for trial in trials.values()), done.err
@@ -69,6 +78,7 @@ def test_all_six_systems_run_on_one_rack_while_a_host_of_one_dies_and_is_replace
     done = second.finish(120.0)
     assert done.code in (0, 1, 3), done.err
     assert second.summary()["cleanup"] == "verified"
+    assert "everything" in second.summary()["admission"]["behind"]
 
 
 def test_rails_are_re_pointed_through_a_photonic_mesh(testbed: CommandLine) -> None:

@@ -402,3 +402,18 @@ def test_a_trial_with_another_number_of_ranks_has_its_own_steps():
     for number in range(5):
         log.step(1.0 + number / 10, number, ranks=2)
     assert log.trial().values["steps"] == 5
+
+
+def test_a_run_that_waited_in_a_queue_says_how_it_was_let_in(experiment):
+    said = {"policy": "irs", "waited": 34.2, "expected": 41.0, "behind": "a0: held by them: other"}
+
+    def with_lease(**data):
+        taken = Event(1, 0.5, "lease.taken", data={"resources": ["a0"], **data})
+        return summarise("run", experiment(MET), [GOOD[0], taken, *GOOD[1:], run_end()])
+
+    found = with_lease(**said)
+    assert found.to_json()["admission"] == said
+    assert str(found.admission) == "by irs, after 34 s (expected 41 s): a0: held by them: other"
+    found = with_lease(policy="irs", waited=0.0, expected=0.0, behind="")
+    assert str(found.admission) == "by irs, at once: nothing was in its way"
+    assert with_lease().to_json()["admission"] is None, "it waited in no queue"

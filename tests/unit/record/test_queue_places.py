@@ -87,6 +87,30 @@ def test_entries_start_in_turn_and_disjoint_ones_side_by_side(lab):
     assert [one.holder.reason for one in lab.queue.history()] == ["first", "second", "aside"]
 
 
+def test_a_place_says_how_it_was_let_in_and_what_was_expected_as_it_came(lab):
+    """What came before it ran for as long as it was expected to, by its limit."""
+    first = lab.place(ONE, command="first", limit=100.0)
+    lease = first.start()
+    assert (first.admission.policy, first.admission.behind) == ("fifo", "")
+    assert first.admission.waited == first.admission.expected == 0.0
+    then = lab.place(ONE, TWO, command="then", limit=40.0)
+    last = lab.place(TWO, THREE, command="last", limit=200.0)
+    lab.now += 9.0
+    refused(last, "kept for .* then of")
+    assert last.admission.expected == pytest.approx(100.0 - 11.0 + 40.0)
+    lab.now += 10.0
+    refused(last, "kept for .* then of")
+    assert last.admission.expected == pytest.approx(129.0), "as it came"
+    refused(then, "held by .*: first$")
+    lab.now += 60.0
+    lease.release()
+    lease = then.start()
+    assert then.admission.waited == pytest.approx(80.0)
+    assert "held by" in then.admission.behind
+    lease.release()
+    last.start().release()
+
+
 def test_an_entry_waits_for_locks_by_hand_and_for_runs_outside_the_queue(lab):
     lab.leases.lock([ONE], "cleaning", 30.0)
     whole = lab.place(WHOLE, command="whole")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed import commands
+from testbed.analysis.admission import Admission
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.clocks import Instant
 from testbed.analysis.marks import Marks
@@ -47,6 +48,13 @@ def test_the_last_page_begins_with_the_label_measured_or_emulated(page):
     assert head[0] == "lumion on rack, seed 7"
     assert head[1].startswith("measured-twin: Real: every process")
     assert "Emulated: the light" in " ".join(head[1:6])
+
+
+def test_the_page_says_how_a_queue_let_the_run_start(page):
+    let_in = Admission("irs", 34.2, None, "a0: held by them: other")
+    head = page(summary(recovery(0), admission=let_in), 200)
+    assert "admitted by irs, after 34 s (expected unknown): a0: held by them: other" in head
+    assert "admitted" not in page(summary(recovery(0)))
 
 
 def test_the_last_lines_are_verdict_reason_directory_and_next_command(page, monkeypatch, tmp_path):

@@ -57,6 +57,7 @@ def test_the_plan_of_every_shipped_experiment_equals_its_golden_plan(name):
 NOT_ON_A_RACK = {
     "gloo": "packet-quad",
     "everything": "everything",
+    "everything-tenant": "everything",
     "pipswitch-16": "mesh-16",
     "lumion-migrate": "mesh-rack",
     "morphlux-gloo": "mesh-quad",

@@ -8,7 +8,16 @@ import pytest
 
 from testbed.errors import UsageError
 from testbed.tenancy.lab_orders import MAKESPAN, lab_policy, policy_names
-from testbed.tenancy.lab_queue import PATIENCE, Busy, Line, Move, Waiting, line_up, starting
+from testbed.tenancy.lab_queue import (
+    PATIENCE,
+    Busy,
+    Line,
+    Move,
+    Waiting,
+    line_up,
+    planned_starts,
+    starting,
+)
 from testbed.tenancy.lab_replay import Experiment, figures, replay
 from tests.unit.tenancy.lab_mixes import best_of_lists, list_schedule, makespan, mix, optimum
 
@@ -27,6 +36,19 @@ def test_disjoint_experiments_start_side_by_side_and_overlapping_ones_in_order()
     line = Line([waiting("a", 0b011), waiting("b", 0b110), waiting("c", 0b100)])
     assert names(starting(line, [], 0.0)) == ["a", "c"]
     assert names(starting(line, [Busy(0b001, 50.0)], 0.0)) == ["b"]
+
+
+def test_when_each_would_start_follows_from_what_is_busy_and_what_comes_before():
+    line = [waiting("a", 0b011, expected=60.0), waiting("b", 0b110, expected=5.0)]
+    line += [waiting("c", 0b100, expected=30.0), waiting("d", 0b1000)]
+    busy = [Busy(0b001, 50.0), Busy(0b100, 20.0)]
+    starts = planned_starts(Line(line), busy, 40.0)
+    assert starts == {"a": 50.0, "b": 40.0, "c": 45.0, "d": 40.0}
+    kept = planned_starts(Line(line, line[0]), busy, 40.0)
+    assert kept == {"a": 50.0, "b": 40.0, "c": 45.0, "d": 40.0}, "b has ended when a can start"
+    slow = [line[0], waiting("b", 0b110, expected=11.0), *line[2:]]
+    assert planned_starts(Line(slow, slow[0]), busy, 40.0)["b"] == 110.0
+    assert planned_starts(Line([]), busy, 40.0) == {}
 
 
 def test_nothing_starts_that_would_delay_the_one_with_the_reservation():
