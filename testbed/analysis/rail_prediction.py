@@ -76,7 +76,8 @@ def _beside_replay(trial: TrialResult, source: Profile, rails: Rails) -> TrialRe
         found = replay(workload, rails)
     except ValueError:
         return trial
-    predicted = {**trial.predicted, "iteration_time": found.iteration}
+    names = {"iteration_time", *({"mean_step_time"} & {*trial.values})}
+    predicted = {**trial.predicted, **dict.fromkeys(names, found.iteration)}
     took, values = trial.values.get("iteration_time"), dict(trial.values)
     changes = Counter(rank for change in found.changes for rank in change.stage.ranks)
     if isinstance(took, float) and changes:

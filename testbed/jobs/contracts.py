@@ -52,6 +52,17 @@ class PredictableJob(Protocol):
 
 
 @runtime_checkable
+class SlotsJob(Protocol):
+    """A `Job` whose circuits follow a table of time slots."""
+
+    def predict_slots(self, links: Links, dark: float) -> Mapping[str, float]:
+        """Return the metrics that follow from how long a slot begins without light.
+
+        `dark` is what switch and link are known to take, in seconds, and no measurement.
+        """
+
+
+@runtime_checkable
 class SizesJob(Protocol):
     """A `Job` that repeats a collective of several sizes, alone on its links."""
 

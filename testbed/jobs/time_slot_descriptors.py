@@ -45,7 +45,8 @@ class AllToAllOptions:
 
     def predicts(self) -> Iterator[str]:
         """Yield the metrics that the model predicts."""
-        yield from ("cycle_time", "slot_bytes")
+        yield from ("cycle_time", "slot_bytes", "slot_dark")
+        yield from (f"time_{size_name(size)}" for size in self.sizes)
 
 
 ALL_TO_ALL = Kind(

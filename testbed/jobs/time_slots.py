@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.cost import Links
 from testbed.collectives.repointing import Joint, joint, ring_joints
 from testbed.fabric.matchings import round_robin
@@ -69,3 +70,17 @@ class AllToAll(Job):
             "cycle_time": self._options.hold * len(self._slots),
             "slot_bytes": max(0.0, light) / links.beta,
         }
+
+    def predict_slots(self, links: Links, dark: float) -> dict[str, float]:
+        """Return the dark time of a slot, and the time of an exchange that fits into its slots.
+
+        An exchange goes on until its last slot has been dark and has carried what one rank has for
+        another. It begins in the slot in which the one before it ended, and uses the rest of that
+        but for the guard; so it needs as much less of its own last slot, and ends earlier by that.
+        """
+        values, hold = {"slot_dark": dark}, self._options.hold
+        for size in self._options.sizes:
+            last = dark + size * links.beta + GUARD
+            if last <= hold:
+                values[f"time_{size_name(size)}"] = (len(self._slots) - 1) * hold + last
+        return values

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from testbed.collectives.cost import Links
-from testbed.jobs.contracts import PredictableJob, RailsJob, SizesJob, StepJob
+from testbed.jobs.contracts import PredictableJob, RailsJob, SizesJob, SlotsJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.prediction import LinkRate, Physics, on_rails, predict
@@ -129,15 +129,33 @@ class Predictor:
         links, values = self.links.cost, dict[str, float]()
         if isinstance(job.job, PredictableJob):
             values |= job.job.predict(links, late)
+            if isinstance(job.job, SlotsJob):
+                values |= job.job.predict_slots(links, self.physics.settle + self.physics.link_up)
         elif isinstance(job.job, StepJob):
             values |= job.job.predict_steps(links, late, step, job.state_bytes)
         elif isinstance(job.job, SizesJob) and not late:
             values |= job.job.predict_sizes(links)
+        if len(self.arm.experiment.jobs) > 1 and (mean := mean_step(values)):
+            values["mean_step_time"] = mean
         terms = {"alpha": links.alpha, "beta": links.beta}
         if changes := self.links.changes:
             terms |= {"delta": links.reconfiguration, "credit": links.credit}
             terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
         return {"values": values, **terms} if values else {}
+
+
+def mean_step(values: Mapping[str, float]) -> float | None:
+    """Return the mean step of a job by what is predicted of it; None where nothing says it.
+
+    Of timed collectives in turn it is the mean of their times.
+    """
+    for name in ("straggling_step_time", "step_time"):
+        if name in values:
+            return values[name]
+    for of_all in ("total_", "time_"):
+        if times := [seconds for name, seconds in values.items() if name.startswith(of_all)]:
+            return statistics.fmean(times)
+    return None
 
 
 def _without_circuits(physics: Physics) -> Physics:

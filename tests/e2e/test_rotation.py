@@ -97,4 +97,4 @@ def test_an_all_to_all_goes_over_all_matchings_in_their_time_slots(testbed: Comm
             came[circuits] += received
         assert set(came.values()) == {12 * 2**20}
     (prediction,) = (event["data"] for event in events if event["kind"] == "prediction")
-    assert prediction["values"].keys() == {"cycle_time", "slot_bytes"}
+    assert prediction["values"].keys() == {"cycle_time", "slot_bytes", "slot_dark"}

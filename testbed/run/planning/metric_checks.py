@@ -205,7 +205,7 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
                 known["dip"] = METRICS["dip"]
     predicted = _predicted(options, breaks=has_fault and not has_delay, has_delay=has_delay)
     if predicted is not None and not has_fault:
-        predicted |= _of_replays(spec, job)
+        predicted |= _of_replays(spec, job) | _of_mean_steps(spec, predicted)
     mine = [one for one in job_faults(spec) if one.job == job]
     of_several = len(mine) > 1 or any(one.target.group for one in mine)
     if of_several and predicted is not None:
@@ -215,10 +215,16 @@ def _metrics_of(experiment: Experiment, arm_name: str, arm: Arm, job: str) -> _A
     return _ArmMetrics(arm_name, known, predicted, any_size, said, lacks, remedy)
 
 
+def _of_mean_steps(spec: Experiment, predicted: frozenset[str]) -> frozenset[str]:
+    """Return the mean step, where several jobs run and its steps or collectives are predicted."""
+    steps = [name for name in predicted if name.startswith(_SAY_A_STEP)]
+    return frozenset(("mean_step_time",) if steps and len(spec.jobs) > 1 else ())
+
+
 def _of_replays(spec: Experiment, job: str) -> frozenset[str]:
     """Return what is predicted of a job on rails, from the arm with the least delay."""
     on_rails = any(one.kind == RAILS and one.job == job for one in spec.reacting())
-    return frozenset(("iteration_time",) if on_rails else ())
+    return frozenset(("iteration_time", "mean_step_time") if on_rails else ())
 
 
 def _lacks_of_a_delay(spec: Experiment, job: str) -> dict[str, str]:
@@ -275,6 +281,9 @@ def _of_job(experiment: Experiment, arm: Arm, job: str) -> dict[str, MetricDefin
         found[name] = own
     return found
 
+
+_SAY_A_STEP = ("step_time", "total_", "time_")
+"""Metrics, or their beginnings, whose prediction is one of a step, too (`run.expectation`)."""
 
 _BESIDE_OTHERS = ("collective_share", "mean_step_time")
 """Metrics of jobs that run side by side; the latter of those that no fault strikes."""

@@ -56,9 +56,50 @@ def test_a_slot_carries_what_the_rate_makes_of_its_light():
         "cycle_time": pytest.approx(1.2),
         "slot_bytes": pytest.approx((0.4 - 0.1 - GUARD) / 8e-8),
     }
-    assert set(OPTIONS.predicts()) == expected.keys()
+    of_slots = {"slot_dark", "time_4kib", "time_64kib"}
+    assert (
+        set(OPTIONS.predicts())
+        == expected.keys() | of_slots
+        == expected.keys() | job.predict_slots(LINKS, 0.0).keys()
+    )
     assert job.predict(replace(LINKS, reconfiguration=0.5), {})["slot_bytes"] == 0.0
     assert job.predict(replace(LINKS, reconfiguration=0.0), {}) == {}  # it was not seen yet
+
+
+def test_an_exchange_ends_when_its_last_slot_has_been_dark_and_carried_one_block():
+    """The rest of the slot in which it began, but for the guard, it has used before."""
+    job, size = AllToAll(replace(OPTIONS, sizes=(1 << 20, 64 << 20))), 1 << 20
+    found = job.predict_slots(LINKS, 0.035)
+    last = 0.035 + size * 8e-8 + GUARD
+    assert found == {"slot_dark": 0.035, "time_1mib": pytest.approx(2 * 0.4 + last)}
+    assert "time_64mib" not in found, "it takes several cycles"
+
+
+def exchanges(hold, dark, block, count):
+    """Return how long exchanges of three slots take, one right after the other, by the rules."""
+    slot, place, seconds = 0, 0.0, []  # the slot under way, and how far in it
+    for _ in range(count):
+        begun, left = slot * hold + place, dict.fromkeys(range(3), block)
+        while any(left.values()):
+            light = min(hold - GUARD - max(place, dark), left[slot % 3])
+            if light > 0:
+                left[slot % 3] -= light
+                place = max(place, dark) + light
+            if any(left.values()):
+                slot, place = slot + 1, 0.0
+        seconds.append(slot * hold + place - begun)
+    return seconds
+
+
+@pytest.mark.parametrize(("hold", "dark", "block"), [(0.8, 0.035, 0.527), (0.5, 0.1, 0.3)])
+def test_exchanges_one_after_the_other_take_as_long_as_is_predicted(hold, dark, block):
+    """Those that follow another and end in their last slot; block is in seconds of light."""
+    options = replace(OPTIONS, sizes=(4096,), hold=hold)
+    links = Links(1e-4, block / 4096)
+    expected = AllToAll(options).predict_slots(links, dark)["time_4kib"]
+    first, *others = exchanges(hold, dark, block, 4)
+    assert first == pytest.approx(expected - GUARD)
+    assert others[:2] == pytest.approx([expected] * 2)
 
 
 @pytest.mark.parametrize(

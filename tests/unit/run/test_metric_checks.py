@@ -352,6 +352,31 @@ def test_the_metrics_of_an_arm_depend_on_its_own_job_and_fault(refusals):
     assert "steps (a number) and step_time (in s) cannot be compared" in found
 
 
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        (f"{TRAIN}, pace: 100 ms", ""),
+        (COLLECTIVE, ""),
+        ("kind: all-to-all, ranks: 4, sizes: [1 MiB], hold: 100 ms", ""),
+        (TRAIN, "nothing predicts 'mean_step_time' in the trials of only"),
+    ],
+)
+def test_a_mean_step_is_predicted_of_a_job_beside_others_whose_step_is(tmp_path, beside, words):
+    path = tmp_path / "e.yaml"
+    fault = FAULT.replace("{kind", "{job: main, kind")
+    jobs = f"jobs: {{main: {{{TRAIN}}}, other: {{{beside}}}}}\n{fault}"
+    path.write_text(
+        f"experiment: e\nquestion: What?\nneeds: {{hosts: 9}}\n{jobs}"
+        "controllers: [{kind: splice, job: main}]\n"
+        "checks: {other.mean_step_time: {near_prediction: 5 %}}\n"
+    )
+    if not words:
+        check_metrics(load_experiment(path))
+        return
+    with pytest.raises(FileError, match=words):
+        check_metrics(load_experiment(path))
+
+
 def test_validate_prints_the_problems_and_exits_with_2(tmp_path, capsys):
     path = tmp_path / "e.yaml"
     job = f"jobs: {{main: {{{TRAIN}}}}}\n{FAULT}{POLICY}"
