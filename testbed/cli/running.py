@@ -25,6 +25,7 @@ from testbed.cli.app import (
 from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
 from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
+from testbed.cli.free_hosts import on_free_hosts
 from testbed.cli.lease_stores import leases_of, queue_of
 from testbed.cli.record import open_record
 from testbed.cli.refused_runs import delete_if_refused
@@ -103,6 +104,8 @@ def run(
             _check_far_ends(inputs.plan)
         elif not on_paper:
             _refuse_what_only_twins_do(inputs)
+        if queue is not None and not on_paper:
+            inputs = on_free_hosts(inputs, repeat)
         from testbed.cli.after_run import PostRun
         from testbed.run.inbox import Inbox
 

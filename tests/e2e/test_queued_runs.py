@@ -21,9 +21,13 @@ pytestmark = pytest.mark.soak
 
 
 def arguments(rack: str, hosts: str, seconds: float) -> list[str]:
-    """Return a run in the queue whose programs do nothing for some seconds."""
-    ranks = hosts.count("h")
-    job = [f"needs.hosts={ranks}", f"jobs.main.ranks={ranks}", f"jobs.main.hosts=[{hosts}]"]
+    """Return a run in the queue whose programs do nothing for some seconds.
+
+    Without hosts, the run is on two of its own choice.
+    """
+    ranks = hosts.count("h") or 2
+    job = [f"needs.hosts={ranks}", f"jobs.main.ranks={ranks}"]
+    job += [f"jobs.main.hosts=[{hosts}]"] if hosts else []
     program = f"sleep {seconds}; echo at 450 Mbit/s"  # for the checks of the experiment
     job.append(f'jobs.main.command=["sh", "-c", "{program}"]')
     words = [word for setting in job for word in ("-S", setting)]
@@ -99,6 +103,24 @@ def test_runs_wait_for_their_turn_and_are_listed_moved_and_cancelled(
     assert queue() == "the queue is empty\n"
     replayed = json.loads(queue("replay", "--json"))
     assert replayed["experiments"] == 4 and replayed["label"] == "model"
+
+
+def test_two_runs_that_name_no_hosts_run_side_by_side_on_different_ones(
+    testbed: CommandLine, rack: str
+) -> None:
+    """The first has the first hosts of the lab, and the second, that it may not wait, others."""
+    queue = Queue(testbed, rack)
+    first = queue.start("first", "", 600.0)
+    queue.until("first", "running")
+    second = queue.start("second", "", 0.1).finish()
+    assert second.code == 0, second.err
+    assert queue.rows()["first"]["state"] == "running"
+    (_, _, theirs), (_, _, ours) = (
+        held(testbed.results.with_name(name))[0] for name in ("first", "second")
+    )
+    assert {"h0", "h1"} <= theirs and {"h2", "h3"} <= ours and not theirs & ours
+    first.signal(signal.SIGINT)
+    assert first.finish().code == 130
 
 
 def held(results: Path) -> list[tuple[float, float, set[str]]]:

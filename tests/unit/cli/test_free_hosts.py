@@ -1,0 +1,73 @@
+"""Which hosts an experiment takes when it enters a queue: of those that suit it, the free ones."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from testbed.bench.lease_resources import named
+from testbed.cli.files import read
+from testbed.cli.free_hosts import on_free_hosts
+from testbed.cli.lease_stores import queue_of
+from testbed.record import lease_store, locks
+from testbed.record.lab_queue import QueueRequest
+from testbed.record.queue_place import QueuePlace
+from testbed.run.planning.steps import OpenHosts
+
+RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
+EXPERIMENT = """\
+experiment: small
+question: On which hosts?
+needs: {hosts: 3, fabric: circuit}
+jobs: {main: {kind: train, ranks: 2, spares: 1, steps: 9}}
+"""
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """Return the hosts of a plan, while others hold, or wait for, parts of the lab `rack`."""
+    for module in (locks, lease_store):
+        monkeypatch.setattr(module, "SHARED", tmp_path / "shared")
+    file = tmp_path / "small.yaml"
+
+    def found(held=(), wanted=(), text=EXPERIMENT):
+        file.write_text(text)
+        inputs = read(str(file), str(RACK), [], None, 7)
+        with ExitStack() as stack:
+            for parts, starts in ((held, True), (wanted, False)):
+                if not parts:
+                    continue
+                request = QueueRequest("fifo", 600.0, 1, "theirs")
+                resources = named(inputs.lab, parts)
+                place = QueuePlace(queue_of(inputs.lab), resources, "theirs", None, request)
+                stack.callback(place.leave)
+                if starts:
+                    stack.callback(place.start().release)
+            plan = on_free_hosts(inputs, None).plan
+        (hosts,) = (step.hosts for step in plan.steps if isinstance(step, OpenHosts))
+        return hosts
+
+    return found
+
+
+def test_where_nobody_has_anything_it_takes_the_hosts_in_the_order_of_the_lab(planned):
+    assert planned() == ("h0", "h1", "h2")
+
+
+@pytest.mark.parametrize("parts", [["h1"], ["ocs.3"], ["pdu.2"]])
+def test_it_passes_over_a_host_that_somebody_has_a_part_of(planned, parts):
+    assert planned(held=parts) == ("h0", "h2", "h3")
+    assert planned(wanted=parts) == ("h0", "h2", "h3")
+
+
+def test_two_experiments_are_on_disjoint_hosts_of_one_rack(planned):
+    assert planned(held=["h0", "h1", "h2"]) == ("h3", "h4", "h5")
+
+
+def test_where_too_few_are_free_it_waits_for_the_hosts_that_it_would_have_anyway(planned):
+    assert planned(held=["h0", "h1", "h2", "h4"]) == ("h0", "h1", "h2")
+
+
+def test_a_job_that_names_its_hosts_keeps_them(planned):
+    text = EXPERIMENT.replace("steps: 9", "steps: 9, hosts: [h0, h1, h2]")
+    assert planned(held=["h1"], text=text) == ("h0", "h1", "h2")
