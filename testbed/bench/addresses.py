@@ -66,6 +66,17 @@ def of_name(name: str) -> tuple[str, ...]:
     return _numeric(name)
 
 
+def of_machine(target: str) -> tuple[str, ...]:
+    """Return the numeric addresses of an SSH target's machine, by the user's SSH configuration.
+
+    Its name is returned where the name service knows none, or where it is reached through another.
+    """
+    from testbed.bench.ssh import whereabouts  # takes a while to import, and not all need it
+
+    name, _, gateway = whereabouts(target)
+    return (name,) if gateway else _numeric(name)
+
+
 def look_up(hosts: Iterable[str]) -> None:
     """Resolve host names in parallel, so that a silent name server delays only once."""
     wanted = sorted({host.lower() for host in hosts} - _known.keys())

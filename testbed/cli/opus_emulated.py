@@ -53,7 +53,7 @@ class EmulatedRails:
             try:
                 self._listen(side, address, nodes, paths, stack)
             except OSError as error:
-                hint = "is another one running?"
+                hint = "see --listen and --sockets; is another one running?"
                 raise LabError(f"listening failed: {error}", hint=hint) from error
             stack.callback(self.lines.finish)
             threading.Event().wait(None if self.seconds == math.inf else self.seconds)

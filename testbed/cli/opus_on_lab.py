@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from testbed.bench.addresses import of_machine
 from testbed.bench.permission import Guard
 from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.lease_stores import leases_of
@@ -54,14 +55,14 @@ class OpusOnLab:
     ) -> int:
         """Answer shims at an address; `nodes` are where ranks connect from, by host."""
         layout, lab = self._service.layout, self._service.lab
-        names = nodes or [lab.hosts[host].ssh_name for host in layout.hosts]
-        if len(names) != len(layout.hosts):
+        if nodes and len(nodes) != len(layout.hosts):
             raise UsageError(
-                f"--nodes names {counted(len(names), 'address')} for "
+                f"--nodes names {counted(len(nodes), 'address')} for "
                 f"{counted(len(layout.hosts), 'host')}: {', '.join(layout.hosts)}",
                 hint="give one address for each host, in their order, or name hosts with --hosts",
             )
-        at = host_at(names)
+        ssh = [lab.hosts[host].ssh for host in layout.hosts]
+        at = host_at(nodes) if nodes else host_at(ssh, of_machine)
 
         def listen(rails: LabRails, lines: OpusLines) -> Served:
             wiring = self._service.lab.wiring()
@@ -86,7 +87,8 @@ class OpusOnLab:
         except ValueError as error:
             raise UsageError(
                 f"--stages {stages}: the words of a rail do not say its circuits: {error}",
-                hint="name the hosts of all stages with --hosts, those of a stage after each other",
+                hint="name the hosts of all stages in their order with --hosts; a stage between "
+                "two others takes two ports a rank",
             ) from None
 
         def listen(rails: LabRails, lines: OpusLines) -> Served:
@@ -186,4 +188,6 @@ def _listening(
     try:
         return listen(rails, lines)
     except OSError as error:
-        raise LabError(f"listening failed: {error}", hint="is another one running?") from error
+        raise LabError(
+            f"listening failed: {error}", hint="see --listen and --sockets; is another one running?"
+        ) from error

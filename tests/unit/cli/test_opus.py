@@ -103,9 +103,10 @@ def test_why_a_line_ended_is_printed(served):
         (["--nodes", "127.0.0.1", "--listen", "here"], "--listen: 'here' is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--listen", "127.0.0.1:70000"], "is no IP:PORT"),
         (["--nodes", "127.0.0.1", "--delay", "5"], "--delay: '5'"),
-        (["--nodes", "no.such.host.invalid"], "the name service knows no no.such.host.invalid"),
+        (["--nodes", "no.such.host.invalid"], "knows no address of no.such.host.invalid"),
         (["--lab", "rack"], "lab rack does not permit programs that speak opus"),
         (["--lab", "rails", "--nodes", "192.0.2.1"], "--nodes names 1 address for 5 hosts: h0, h1"),
+        (["--lab", "rails", "--hosts", "h1"], "--nodes: the name service knows no address of h1"),
         (["--lab", "rails", "--hosts", "h7"], "'h7' is not a host of lab rails"),
         (["worker", "--lab", "rails"], "without --stages, the words of a rail do not say which"),
         (
