@@ -22,7 +22,12 @@ LONGEST_FIRST = (
     *("test_restarting", "test_programs", "test_chosen_collective", "test_attenuation"),
     *("test_shrinking", "test_unknown_names", "test_wiring", "test_training_on_rails"),
     *("test_spare_in_use", "test_unpleasant_switch", "test_run_time_limits"),
-    *("test_reconfigured_collectives", "test_excess_light", "test_busy_paced_trials"),
+    *(
+        "test_opus_on_a_lab",
+        "test_reconfigured_collectives",
+        "test_excess_light",
+        "test_busy_paced_trials",
+    ),
 )
 """Files in the order of what they take; the others take less.
 

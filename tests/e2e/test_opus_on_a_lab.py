@@ -206,7 +206,7 @@ def test_recover_takes_back_the_circuits_of_a_controller_that_was_killed(
 
 def test_ports_that_are_leased_are_refused_by_name(testbed: CommandLine, rails: str) -> None:
     served, _ = begin(testbed, rails)
-    other = testbed("opus", "controller", "--hosts", "h3,h4", "--twin", rails)
+    other = testbed("opus", "controller", "--hosts", "h3,h4", "--twin", rails, "--for", "1 s")
     assert other.code == 5, other.err
     assert "rail0.4" in other.err and "opus" in other.err
     served.signal(signal.SIGTERM)
@@ -214,7 +214,7 @@ def test_ports_that_are_leased_are_refused_by_name(testbed: CommandLine, rails: 
 
 
 def test_a_lab_that_does_not_permit_it_is_refused(testbed: CommandLine, rails: str) -> None:
-    where = ["--twin", rails, "--results", str(testbed.results)]
+    where = ["--twin", rails, "--results", str(testbed.results), "--for", "1 s"]
     done = testbed("opus", "controller", *where, "-S", "lab.controlled_by=[]")
     assert done.code == 2
     assert "lab rails does not permit programs that speak opus to move its circuits" in done.err
