@@ -71,3 +71,14 @@ def test_four_replicas_on_each_rail_sum_in_pairs_one_matching_after_the_other(te
     assert min(joined.values()) >= STEPS, "each bucket of gradients takes both matchings"
     sums = zip(map(float, on_rails), map(float, with_gloo), strict=True)
     assert all(ours == pytest.approx(theirs, rel=1e-6) for ours, theirs in sums)
+
+
+def test_gloo_in_groups_of_two_leaves_each_host_by_the_port_of_the_right_rail(testbed):
+    """Two hosts of two ports: what goes out by the other rail's port arrives nowhere."""
+    of_two = ["-S", "jobs.main.ranks=4", "-S", "jobs.main.mesh={dp: 2, pp: 2}"]
+    done = testbed.run("unchanged-replicas", "--twin", "--seed", "7", *of_two)
+    assert done.code == 0, done.err
+    assert len(losses(testbed.results / "latest")) == STEPS
+    events = read_events(testbed.results / "latest" / "events.jsonl")
+    lit = {(one.data["rail"], *one.data["stage"][2]) for one in events if one.kind == "stage.lit"}
+    assert lit == {("rail0", 0, 2), ("rail1", 1, 3)}

@@ -229,6 +229,39 @@ def test_a_longer_group_meets_in_pairs_and_has_every_value_right(gang, ranks):
     assert {len(move.add) for move in at_work.moves} == {1}, "a circuit at a time"
 
 
+REPLICAS = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("testbed")
+rank, group = dist.get_rank(), dist.new_group([0, 1, 2, 3])
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+whole = DistributedDataParallel(model, process_group=group)
+for _ in range(4):
+    whole(torch.full((2, 8), 0.1 * rank)).sum().backward()
+gradients = [one.grad.clone() for one in model.parameters()]
+model.zero_grad()
+for other in range(4):
+    model(torch.full((2, 8), 0.1 * other)).sum().backward()
+for mine, of_all in zip(gradients, model.parameters()):
+    assert torch.allclose(mine, 4 * of_all.grad / 4, rtol=1e-5)
+"""
+
+
+@pytest.mark.parametrize("mode", ["on-demand", "provisioned"])
+def test_gradients_that_four_ranks_sum_in_pairs_are_three_stages_an_iteration(gang, mode):
+    at_work = on_rails(gang, mode, [sys.executable, "-c", REPLICAS], [("dp", 4)])
+    assert at_work.codes == [0] * RANKS, output_of(at_work, "stderr")
+    assert_stages_are_left(at_work)
+    for rank, member in enumerate(at_work.gang.members):
+        inner, outer = (sorted((rank, rank ^ far)) for far in (1, 2))
+        reached = [said["stage"][2] for said in member.of_kind("stage-reached")]
+        assert reached[-3 * 3 :] == [outer, inner, outer] * 3
+        left = [said["stage"][2] for said in member.of_kind("stage-left")]
+        following = [said.get("following", [None] * 3)[2] for said in member.of_kind("stage-left")]
+        assert [*following[-3:-1], left[-1]] == [inner, outer, outer], "the next step is known"
+
+
 REFUSED = """
 import torch, torch.distributed as dist
 dist.init_process_group("testbed")
