@@ -264,10 +264,10 @@ def test_ranks_with_one_port_exchange_with_the_experts_of_three_others_in_matchi
     assert len(stages) == 2 * (first + 2 * exchanges), "two pairs in each matching"
 
 
-@pytest.mark.parametrize("order", ["1f1b", "gpipe"])
-def test_training_goes_on_with_new_ranks_that_have_their_state_from_replicas(gang, order):
-    size = {"dim": 16, "heads": 2, "hidden": 24, "sequence": 8}
-    given = HybridOptions(8, {"dp": 2, "pp": 2, "tp": 2}, 1, order, 2, **size)
+@pytest.mark.parametrize(("split", "order"), [("pp", "1f1b"), ("pp", "gpipe"), ("ep", "1f1b")])
+def test_training_goes_on_with_new_ranks_that_have_their_state_from_replicas(gang, split, order):
+    size = {"dim": 16, "heads": 2, "hidden": 24, "sequence": 8, "experts": 4 * (split == "ep")}
+    given = HybridOptions(8, {"dp": 2, split: 2, "tp": 2}, 1, order, 2, **size)
     hosts, losses = [f"h{rank // 2}" for rank in range(8)], []
     for struck in (False, True):
         at_work = AtWork(gang, HybridOnRails(given), hosts, "provisioned")
