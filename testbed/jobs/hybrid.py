@@ -86,8 +86,9 @@ class HybridOnRails(Hybrid):
         super().__init__(options)
         if min(options.mesh.get(name, 1) for name in (PIPELINE, EXCHANGED)) > 1:
             raise ValueError(
-                "on rails a pipeline has its circuits while its stages compute, and experts take "
-                "other circuits for that: give `pp` or `ep`, or use a lab with a packet switch"
+                "on rails neighbours in a pipeline must agree where a stage of it ends, and with "
+                "exchanges between experts in the midst of it they do not: leave out `pp` or `ep`, "
+                "or use a lab with a packet switch"
             )
         every = groups(options.mesh)
         self.groups = named(every)

@@ -119,7 +119,7 @@ def test_a_group_of_four_with_one_port_each_has_a_matching_of_circuits_after_the
 def test_experts_beside_replicas_are_on_rails_and_those_beside_a_pipeline_are_refused(with_experts):
     (controller,) = with_experts("{dp: 2, ep: 2, tp: 2}").arms[0].controllers
     assert [len(matching) for matching in controller.circuits] == [1] * 8
-    with pytest.raises(FileError, match="give `pp` or `ep`, or use a lab with a packet switch"):
+    with pytest.raises(FileError, match="leave out `pp` or `ep`, or use a lab with a pac"):
         with_experts("{pp: 2, ep: 2, tp: 2}")
 
 
