@@ -6,7 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -95,7 +94,8 @@ class RailMonitor:
 
     Traffic counts from the latest instant at which it can have begun to the earliest at which it
     can have ended, so what clocks leave open is no finding. Only collectives in groups and stages
-    say who communicates with whom. A rank's traffic is on circuits that lead from its own ports:
+    say who communicates with whom, and lit stages on which rail: some are forwarded over others.
+    A rank's traffic is on circuits that lead from its own ports then:
     others of its group may be done, and their circuits gone, while it is not. Whose ports they are
     is known from the rails that their circuits were made for. Where that is not told, the ranks of
     a host share its ports evenly, or all of them where that cannot be.
@@ -139,7 +139,7 @@ class RailMonitor:
         gone, self._gone, self.is_needed = self._gone, [], False
         spans = self._traffic.take(self._clocks)
         running_at = _running(spans)
-        users = _users(self._traffic.hosts, self._ports, self._rails)
+        users = _Users(self._traffic.hosts, self._ports, self._rails)
         known = _Known(spans, users)
         found: dict[tuple[int, str], Removal] = {}
         unknown = []
@@ -154,28 +154,49 @@ class RailMonitor:
         )
 
 
-_Users = Callable[[Ranks, str], frozenset[int]]
-"""Returns which ranks use a fabric port, given as `host.port`."""
+class _Users:
+    """Which ranks use a fabric port, given as `host.port`."""
 
+    def __init__(
+        self,
+        hosts: Mapping[Ranks, Mapping[int, str]],
+        ports: Mapping[str, Sequence[str]],
+        rails: Mapping[str, tuple[str, int]],
+    ) -> None:
+        self._hosts, self._ports, self._rails = hosts, ports, rails
+        self._found: dict[tuple[Ranks, str], frozenset[int]] = {}
 
-def _users(
-    hosts: Mapping[Ranks, Mapping[int, str]],
-    ports: Mapping[str, Sequence[str]],
-    rails: Mapping[str, tuple[str, int]],
-) -> _Users:
-    @cache
-    def users(of: Ranks, port: str) -> frozenset[int]:
+    def of(self, ranks: Ranks, port: str) -> frozenset[int]:
+        """Return whose port it is."""
+        key = ranks, port
+        if key not in self._found:
+            self._found[key] = self._owners(ranks, port)
+        return self._found[key]
+
+    def during(self, span: Span, port: str) -> frozenset[int]:
+        """Return who of those in a span has its traffic there.
+
+        Where it is told whose circuits they used, these are all on the port's host, by way of
+        whoever has the port: they may be forwarded over another rail than their own.
+        """
+        if not span.rail or port not in self._rails:
+            return self.of(span.ranks, port).intersection(span.members)
+        job, number = self._rails[port]
+        if span.ranks[0] not in ("", job) or span.rail != f"rail{number}":
+            return frozenset()
+        host, own = port.partition(".")[0], self._hosts[span.ranks]
+        return frozenset(rank for rank in span.members if own.get(rank) == host)
+
+    def _owners(self, of: Ranks, port: str) -> frozenset[int]:
         host, _, own = port.partition(".")
-        ranks = sorted(rank for rank, its in hosts[of].items() if its == host)
-        if port in rails:
-            job, number = rails[port]
+        ranks = sorted(rank for rank, its in self._hosts[of].items() if its == host)
+        if port in self._rails:
+            job, number = self._rails[port]
             return frozenset(ranks[number : number + 1] if of[0] in ("", job) else ())
-        each, left = divmod(len(ports.get(host, ())), len(ranks) or 1)
-        if not ranks or not each or left or own not in ports[host]:
+        each, left = divmod(len(self._ports.get(host, ())), len(ranks) or 1)
+        if not ranks or not each or left or own not in self._ports[host]:
             return frozenset(ranks)
-        return frozenset([ranks[ports[host].index(own) // each]])
-
-    return users
+        return frozenset([ranks[self._ports[host].index(own) // each]])
 
 
 class _Known:
@@ -198,7 +219,9 @@ class _Known:
         if port not in self._why:
             host = port.partition(".")[0]
             told = self._told[host]
-            mine = {is_measured for of, rank, is_measured in told if rank in self._users(of, port)}
+            mine = {
+                is_measured for of, rank, is_measured in told if rank in self._users.of(of, port)
+            }
             if not mine:
                 self._why[port] = f"no rank at {port} told of a stage or a collective"
             else:
@@ -229,8 +252,8 @@ def _under_traffic(
     for span in running_at(at):
         rank = span.event.data["rank"]
         for own, other in (ends, ends[::-1]):
-            peers = users(span.ranks, other).intersection(span.members) - {rank}
-            if peers and rank in users(span.ranks, own):
+            peers = users.during(span, other) - {rank}
+            if peers and rank in users.during(span, own):
                 ranks = tuple(sorted({rank, *peers}))
                 yield Removal(circuit, at, change.seq, span.event.seq, ranks, span.what)
 

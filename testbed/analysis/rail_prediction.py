@@ -53,7 +53,8 @@ def with_replays(
     found = {id(trial): trial for trial in trials}
     of_arm = grouped([t for t in trials if t.arm in on_rails], lambda trial: trial.arm)
     for trial in (trial for mine in of_arm.values() for trial in mine):
-        rails = Rails(dark[trial.arm], _mode(*on_rails[trial.arm]))
+        arm = on_rails[trial.arm]
+        rails = Rails(dark[trial.arm], _mode(*arm), forward=_forwards(*arm))
         values = dict(trial.values)
         if (took := values.get("change_time")) is not None:
             values["control_time"] = float(took) - rails.delay
@@ -194,7 +195,8 @@ def planned_stalls(
             if getattr(arm.experiment.jobs[job].options, "ranks", None) == profile.ranks:
                 name = arm.name if len(arm.experiment.jobs) == 1 else f"{arm.name}.{job}"
                 delay, mode = _dark(settings, arm.name), _mode(arm, job)
-                found += [(name, stall) for stall in stalls(workload, [delay], [mode])]
+                rails = Rails(forward=_forwards(arm, job))
+                found += [(name, stall) for stall in stalls(workload, [delay], [mode], rails)]
     return found
 
 
@@ -216,6 +218,12 @@ def _mode(arm: Arm, job: str) -> Mode:
     specs = [one for one in arm.experiment.reacting() if (one.kind, one.job) == (RAILS, job)]
     mode: Mode = specs[0].options.mode if specs else "on-demand"
     return mode
+
+
+def _forwards(arm: Arm, job: str) -> bool:
+    """Tell whether groups of a job may be forwarded over other rails."""
+    specs = [one for one in arm.experiment.reacting() if (one.kind, one.job) == (RAILS, job)]
+    return bool(specs and specs[0].options.forward)
 
 
 def _dark(settings: Mapping[str, Settings], arm: str) -> float:

@@ -67,7 +67,9 @@ def rail_profile(
         ]
         before = {rank: row.end for rank, row in enumerate(rows)}
         iterations.append(tuple(rows))
-    return Profile(groups, tuple(iterations), source=source)
+    hosts = {rank: str(event.data["host"]) for rank, event in next(iter(whole.values())).items()}
+    of_ranks = tuple(hosts[rank] for rank in range(ranks))
+    return Profile(groups, tuple(iterations), source=source, hosts=of_ranks)
 
 
 def _iterations(steps: Steps) -> list[tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.analysis.clocks import Clocks
@@ -27,6 +28,8 @@ class Span(NamedTuple):
     """Until when at the earliest."""
     is_measured: bool
     """The clock of its host was."""
+    rail: str = ""
+    """Whose circuits it used; empty where that is not told."""
 
 
 class _Told(NamedTuple):
@@ -41,6 +44,7 @@ class _Told(NamedTuple):
     end: float
     since: float = float("-inf")
     """When the circuits were lit, in seconds of the log."""
+    rail: str = ""
 
 
 class RailTraffic:
@@ -58,9 +62,9 @@ class RailTraffic:
         """The host of each rank."""
         self._told: list[_Told] = []
         self._generations: dict[str, int] = {}
-        self._lit: dict[tuple[str, str, tuple[int, ...]], tuple[int, float]] = {}
-        """Of each job, group and ranks of it, the last stage that was lit, and when. The job is
-        empty where only one has rails."""
+        self._lit: dict[tuple[str, str, tuple[int, ...]], tuple[int, float, str]] = {}
+        """Of each job, group and ranks of it, the last stage that was lit, when, and its rail. The
+        job is empty where only one has rails."""
         self._reached: dict[tuple[str, int], Event] = {}
         """By job and rank, the stage that it is in."""
 
@@ -70,12 +74,12 @@ class RailTraffic:
         if event.kind == "stage.lit":
             group, number, ranks, *_ = said["stage"]
             _, _, job = event.origin.controller.partition(" of ")
-            self._lit[job, group, tuple(ranks)] = number, event.t
+            self._lit[job, group, tuple(ranks)] = number, event.t, said.get("rail", "")
         elif event.kind == "operations":
             self._place(event)
             for group, number, _, ranks, _, lit, end, *_ in said["operations"]:
-                what = f"collective {number} of {group}"
-                self._told.append(_Told(event, what, tuple(ranks), event, lit, end))
+                what, rail = f"collective {number} of {group}", self._rail(event, group, ranks)
+                self._told.append(_Told(event, what, tuple(ranks), event, lit, end, rail=rail))
         elif event.kind != "sample":
             self._stage(event)
         elif said.get("dimension"):
@@ -87,7 +91,18 @@ class RailTraffic:
                 for other, _, _, begin, end, _ in said.get("matchings", ())
             ]
             for ranks, begin, end in pairs or whole:
-                self._told.append(_Told(event, what, ranks, event, begin, end))
+                rail = self._rail(event, said["dimension"], ranks)
+                self._told.append(_Told(event, what, ranks, event, begin, end, rail=rail))
+
+    def _rail(self, event: Event, named: str, ranks: Sequence[int]) -> str:
+        """Return on which rail the last stage of ranks was lit, in a group of a name or dimension.
+
+        Ranks say what they did in a stage before they reach the next.
+        """
+        for (job, group, of), (_, _, rail) in self._lit.items():
+            if of == tuple(ranks) and job in ("", event.origin.job) and group.startswith(named):
+                return rail
+        return ""
 
     def take(self, clocks: Clocks) -> list[Span]:
         """Return the spans that ended since the last time."""
@@ -118,11 +133,11 @@ class RailTraffic:
     def _end(self, reached: Event, event: Event) -> None:
         group, number, ranks, *_ = reached.data["stage"]
         key = event.origin.job, group, tuple(ranks)
-        last, lit = self._lit.get(key) or self._lit.get(("", *key[1:])) or (None, 0.0)
+        last, lit, rail = self._lit.get(key) or self._lit.get(("", *key[1:])) or (None, 0.0, "")
         if last == number:
             begin, end = reached.data["mono"], event.data["mono"]
             what = f"stage {number} of {group}"
-            self._told.append(_Told(event, what, tuple(ranks), reached, begin, end, lit))
+            self._told.append(_Told(event, what, tuple(ranks), reached, begin, end, lit, rail))
 
 
 def _ranks(event: Event) -> Ranks:
@@ -135,4 +150,4 @@ def _span(told: _Told, clocks: Clocks) -> Span:
     about = told.event, told.what, _ranks(told.event), told.members
     if first is None or last is None:
         return Span(*about, float("inf"), float("-inf"), False)
-    return Span(*about, max(first.late, told.since), last.early, True)
+    return Span(*about, max(first.late, told.since), last.early, True, told.rail)

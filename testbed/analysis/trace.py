@@ -38,7 +38,7 @@ _FAULTS = (
 )
 _DECISIONS = (
     *("recovery.decided", "recovery.fenced", "recovery.failed", "membership"),
-    *("collective.chosen", "stage.held"),
+    *("collective.chosen", "stage.held", "stages.forwarded"),
 )
 _MARKS = {
     **dict.fromkeys(("trial.begin", "trial.end", "job.failed"), "trials"),

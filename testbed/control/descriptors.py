@@ -218,9 +218,13 @@ class RailsOptions:
     """As ranks reach a stage; as they leave the one before; or in between, as was quicker."""
     limit: Seconds = 10.0
     """How long ranks wait for their circuits until the trial fails, as in Opus."""
+    forward: bool = False
+    """`learned` may forward groups over the circuits of other rails, where that is cheaper."""
 
     def __post_init__(self) -> None:
         """Refuse limits that no switch could keep, or that ranks would not wait for."""
+        if self.forward and self.mode != "learned":
+            raise ValueError(f"forward is for the mode learned, not for {self.mode}")
         if not 0 < self.limit <= LONGEST_WAIT:
             raise ValueError(
                 f"limit must be above 0 and at most {TIME.format(LONGEST_WAIT)}, "

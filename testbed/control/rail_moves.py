@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.control.controller import OwnCommand, OwnObservation
+from testbed.fabric.circuits import Matching
+from testbed.rails.forwarding import Costs
 from testbed.rails.rail import Move
 from testbed.rails.stage import Stage
 
@@ -48,6 +51,18 @@ class RecordHeld(OwnCommand):
     rail: str
     stage: Stage
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDecision(OwnCommand):
+    """Record that stages are forwarded from now on, or no longer, and what an iteration costs.
+
+    `paths` has the circuits over which each group is forwarded that is not at home there.
+    """
+
+    forward: bool
+    costs: Costs
+    paths: Mapping[str, Matching]
 
 
 @dataclass(frozen=True, slots=True)

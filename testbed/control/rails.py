@@ -8,14 +8,12 @@ must go (`testbed.rails.rail`), and its ranks are told. Rails do not wait for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from testbed.control import protocol
 from testbed.control.controller import (
     Command,
     CommandJob,
-    Fail,
     JobObserved,
     JobView,
     MembershipChanged,
@@ -24,47 +22,26 @@ from testbed.control.controller import (
     TimerExpired,
     View,
 )
-from testbed.control.dark_ports import DarkPorts
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
+from testbed.control.rail_moves import (
+    MoveRail,
+    RailMoved,
+    RailRefused,
+    RecordAnswer,
+    RecordDecision,
+    RecordHeld,
+)
+from testbed.control.rail_state import State, Step, failed, gone, waiting_anew
 from testbed.fabric.circuits import Circuit, Matching
 from testbed.fabric.links import Link
 from testbed.rails.rail import Effect, Move, Rail, RailState, WrongRequest
 from testbed.rails.requests import Mode, Outcome, RailRequests, Requests
+from testbed.rails.routing import Routing, routing_of
 from testbed.rails.stage import Stage
+from testbed.rails.weighing import decided
 
 ATTEMPTS = 3
 """How often a change is commanded before the controller fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The rails of a job: requests, changes, and since when ranks wait; immutable."""
-
-    rules: Mapping[str, RailRequests]
-    """By rail; made anew when the ranks have other ports."""
-    rails: Mapping[str, Requests]
-    groups: Mapping[str, str]
-    """The rail of each group."""
-    generation: int
-    """That of the ranks, which are told of no other's circuits."""
-    waiting: Mapping[Stage, float] = field(default_factory=dict)
-    """Since when a rank waits for a stage that is not answered."""
-    joining: Mapping[str, float] = field(default_factory=dict)
-    """Since when a rank has joined a group that others have not."""
-    dark: DarkPorts = DarkPorts({})  # noqa: RUF009 - frozen
-    moves: Mapping[tuple[str, int], Move] = field(default_factory=dict)
-    attempts: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
-    """The ranks whose heartbeat was missed, and of which nothing was heard since."""
-    ended: Mapping[int, int] = field(default_factory=dict)
-    """By rank that has ended, and may be replaced, its code."""
-    is_recovered: bool = False
-    """Another controller replaces ranks."""
-    has_failed: bool = False
-
-
-Step = tuple[State, tuple[Command, ...]]
 
 
 class Rails:
@@ -76,6 +53,7 @@ class Rails:
 
     def __init__(self, options: RailsOptions, job: str) -> None:
         self._job = job
+        self._forward = options.forward
         self._mode: Mode = options.mode
         self._limit = options.limit
         self.scopes = (Scope("circuits", job),)
@@ -91,18 +69,20 @@ class Rails:
         several hosts and rails.
         """
         job, state = view.jobs[self._job], self.begin(view)
-        if not state.groups:
+        own = state.routing.own
+        if not own:
             raise ValueError("its ranks are in no group that is on one rail")
         for name, ranks in job.groups.items():
-            if name not in state.groups and len({job.hosts[rank] for rank in ranks}) > 1:
+            if name not in own and len({job.hosts[rank] for rank in ranks}) > 1:
                 raise ValueError(f"the ranks of group {name} are on several rails")
         found = []
-        for name, on in state.groups.items():
-            rail = state.rules[on].rail
+        for name in own:
             whole = ((job.groups[name],),)
-            for together in job.matchings.get(name, whole):
-                each = [rail.circuits(Stage(name, 0, ranks)) for ranks in together]
-                found.append(frozenset[Circuit]().union(*each))
+            for on in state.routing.rails(name):
+                rail = state.rules[on].rail
+                for together in job.matchings.get(name, whole):
+                    each = [rail.circuits(Stage(name, 0, ranks)) for ranks in together]
+                    found.append(frozenset[Circuit]().union(*each))
         return tuple(found)
 
     def _begun(self, job: JobView, lit: Matching) -> State:
@@ -117,14 +97,22 @@ class Rails:
             if len(ranks) > 1 and len(rails) == 1:
                 rail_of[name] = f"rail{min(rails)}"
                 on.setdefault(rail_of[name], {})[name] = ranks
+        routing = Routing(rail_of)
+        if self._forward:
+            whole = {n: ranks for n, ranks in job.groups.items() if n not in job.matchings}
+            routing = routing_of(whole, rail_of, hosts)
+        for name, rail in routing.other.items():
+            on[rail][name] = job.groups[name]
         rules, states = {}, {}
         for rail, groups in on.items():
             own = tuple(at if f"rail{local[n]}" == rail else () for n, at in enumerate(job.ports))
+            at = {host: ports for host, ports in zip(hosts, own, strict=True) if ports}
+            shared = tuple(at.get(host, ()) for host in hosts) if routing.other else ()
             known = {port for at in own for port in at}
             here = frozenset(circuit for circuit in lit if known.issuperset(circuit.ends))
-            rules[rail] = RailRequests(Rail(own, groups, here), self._mode)
+            rules[rail] = RailRequests(Rail(own, groups, here, shared), self._mode)
             states[rail] = Requests(RailState(lit=here))
-        return State(rules, states, rail_of, job.generation, is_recovered=job.is_recovered)
+        return State(rules, states, routing, job.generation, is_recovered=job.is_recovered)
 
     def wake_at(self, state: State) -> float | None:
         """Return when a stage that is held back is due, or a rank has waited for too long."""
@@ -143,7 +131,7 @@ class Rails:
         try:
             return self._stepped(state, now, observation)
         except WrongRequest as error:
-            return _failed(state, str(error))
+            return failed(state, str(error))
 
     def _stepped(self, state: State, now: float, observation: Observation) -> Step:
         match observation:
@@ -166,13 +154,13 @@ class Rails:
     def _heard(self, state: State, now: float, what: protocol.Observation) -> Step:
         match what:
             case protocol.RankEnded(rank, code) if code and not state.is_recovered:
-                return _failed(state, f"rank {rank} ended with code {code}")
+                return failed(state, f"rank {rank} ended with code {code}")
             case protocol.RankEnded(rank, code) if code:
-                return _waiting_anew(replace(state, ended={**state.ended, rank: code}), now), ()
+                return waiting_anew(replace(state, ended={**state.ended, rank: code}), now), ()
             case protocol.HeartbeatMissed(rank):
-                return _waiting_anew(replace(state, silent=state.silent | {rank}), now), ()
+                return waiting_anew(replace(state, silent=state.silent | {rank}), now), ()
             case protocol.AgentLost():
-                return _waiting_anew(state, now), ()
+                return waiting_anew(state, now), ()
             case protocol.CarrierLost() | protocol.CarrierFound():
                 return replace(state, dark=state.dark.after(what, now)), ()
             case protocol.GroupJoined() | protocol.StageLeft() | protocol.StageReached():
@@ -202,38 +190,59 @@ class Rails:
         return replace(begun, rails={**begun.rails, **rails})
 
     def _joined(self, state: State, now: float, rank: int, group: str) -> Step:
-        rail = state.groups.get(group)
-        if rail is None:
+        whole = False
+        for rail in state.routing.rails(group):
+            own = state.rails[rail]
+            joined, whole = state.rules[rail].rail.join(own.rail, rank, group)
+            state = replace(state, rails={**state.rails, rail: replace(own, rail=joined)})
+        if group not in state.routing.own:
             return state, ()  # it needs no circuits
-        own = state.rails[rail]
-        joined, is_whole = state.rules[rail].rail.join(own.rail, rank, group)
         joining = {**state.joining, group: state.joining.get(group, now)}
-        if is_whole:
-            del joining[group]
-        rails = {**state.rails, rail: replace(own, rail=joined)}
-        state = replace(state, rails=rails, joining=joining)
-        if not is_whole:
-            return state, ()
-        message = {"do": "group-whole", "generation": state.generation, "group": group}
+        if not whole:
+            return replace(state, joining=joining), ()
+        del joining[group]
+        message: dict[str, object] = {"do": "group-whole", "generation": state.generation}
+        message |= {"group": group, "forwarded": group in state.routing.other}
         ranks = tuple(sorted(joined.joined[group]))
-        return state, (CommandJob(self._job, protocol.Tell(ranks, message)),)
+        told = CommandJob(self._job, protocol.Tell(ranks, message))
+        return replace(state, joining=joining), (told,)
 
     def _left(self, state: State, now: float, rank: int, following: Stage | None) -> Step:
         """Have a rank leave what it uses; a rank that uses nothing has left it already."""
-        rail = next(
-            (name for name, own in state.rails.items() if rank in own.rail.using),
-            None if following is None else state.groups.get(following.group),
-        )
-        if rail is None:
-            return state, ()
-        outcome = state.rules[rail].leave(state.rails[rail], now, rank, following)
-        state, commands = self._done(state, now, rail, outcome)
-        if following is None or (due := outcome[0].due.get(following)) is None:
+        state, commands = self._left_for(state, now, rank, following)
+        if not state.routing.other:
             return state, commands
-        return state, (*commands, RecordHeld(rail, following, due - now))
+        rails, routing, decision = decided(state.rules, state.rails, state.routing)
+        state = replace(state, rails=rails, routing=routing)
+        if decision is None:
+            return state, commands
+        paths = {
+            group: state.rules[over].rail.circuits(
+                Stage(group, 0, state.rules[over].rail.ranks(group))
+            )
+            for group, over in routing.other.items()
+        }
+        return state, (*commands, RecordDecision(decision.forward, decision.costs, paths))
+
+    def _left_for(self, state: State, now: float, rank: int, following: Stage | None) -> Step:
+        using = [name for name, own in state.rails.items() if rank in own.rail.using]
+        then = None
+        if following is not None:
+            state = replace(state, routing=state.routing.keeping(following))
+            then = state.routing.rail(following)
+        commands: tuple[Command, ...] = ()
+        for rail in dict.fromkeys((*using, *([] if then is None else [then]))):
+            coming = following if rail == then else None
+            outcome = state.rules[rail].leave(state.rails[rail], now, rank, coming)
+            state, more = self._done(state, now, rail, outcome)
+            commands += more
+            if coming is not None and (due := outcome[0].due.get(coming)) is not None:
+                commands += (RecordHeld(rail, coming, due - now),)
+        return state, commands
 
     def _reached(self, state: State, now: float, rank: int, stage: Stage) -> Step:
-        rail = state.groups.get(stage.group)
+        state = replace(state, routing=state.routing.keeping(stage))
+        rail = state.routing.rail(stage)
         if rail is None:
             return state, (self._told(state, stage, (rank,), []),)
         own = state.rails[rail].rail
@@ -255,17 +264,17 @@ class Rails:
         since, why = min(late, default=(now, ""))
         if not why or now < since + self._limit:
             return replace(state, dark=state.dark.looked_at(now, self._limit)), commands
-        return _failed(state, "; ".join((*_gone(state), why)))
+        return failed(state, "; ".join((*gone(state), why)))
 
     def _who_is_absent(self, state: State, group: str) -> str:
-        rail = state.groups[group]
+        rail = state.routing.own[group]
         members = state.rules[rail].rail.members(group)
         absent = sorted(members - state.rails[rail].rail.joined[group])
         who = " and ".join(map(str, absent))
         return f"ranks have waited {self._limit:g} s for rank {who} to join group {group}"
 
     def _why_late(self, state: State, stage: Stage) -> str:
-        rail = state.groups[stage.group]
+        rail = state.routing.rail(stage) or ""
         own = state.rails[rail]
         took = f"ranks have waited {self._limit:g} s for the circuits of {stage}"
         if any(move.stage == stage for move in own.rail.moves.values()):
@@ -323,27 +332,6 @@ def _refused(state: State, rail: str, number: int, reason: str) -> Step:
     move, tried = state.moves[rail, number], state.attempts.get((rail, number), 1)
     if tried == ATTEMPTS:
         text = f"{ATTEMPTS} attempts to make the circuits of {move.stage} on {rail} failed"
-        return _failed(state, f"{text}: {reason}")
+        return failed(state, f"{text}: {reason}")
     attempts = {**state.attempts, (rail, number): tried + 1}
     return replace(state, attempts=attempts), (MoveRail(rail, move),)
-
-
-def _waiting_anew(state: State, now: float) -> State:
-    """Have ranks wait from now on, once more, where another that is gone may be replaced."""
-    if not state.is_recovered:
-        return state
-    waiting, joining = dict.fromkeys(state.waiting, now), dict.fromkeys(state.joining, now)
-    dark = DarkPorts(dict.fromkeys(state.dark.since, now))
-    return replace(state, waiting=waiting, joining=joining, dark=dark)
-
-
-def _gone(state: State) -> Iterator[str]:
-    """Yield of which ranks nothing is heard, and which have ended and were not replaced."""
-    if state.silent:
-        yield f"nothing is heard of rank {' and '.join(map(str, sorted(state.silent)))}"
-    for rank, code in sorted(state.ended.items()):
-        yield f"rank {rank} ended with code {code} and was not replaced"
-
-
-def _failed(state: State, reason: str) -> Step:
-    return replace(state, has_failed=True, waiting={}, joining={}), (Fail(reason),)

@@ -25,6 +25,7 @@ RANK_KINDS = {
         second=items("address and TCP port on its other fabric port", optional=True),
         local=items("address and TCP port for ranks of its own host", optional=True),
         own=items("on rails, address and TCP port on each of its ports", optional=True),
+        beside=items("the same on the ports of each rank of its host", optional=True),
         state_bytes=integer("the size of its state", "B"),
     ),
     "rank.left": event_kind(
@@ -233,6 +234,13 @@ RANK_KINDS = {
         rail=text("the rail"),
         stage=_STAGE,
         seconds=number("s", "until they are, unless its ranks reach it before"),
+    ),
+    "stages.forwarded": event_kind(
+        "stages are forwarded over other rails from now on, or no longer, as is cheaper",
+        forward=flag("whether they are"),
+        repointing=number("s", "of an iteration, by the model, where circuits are re-pointed"),
+        forwarding=number("s", "the same where they are not, and carry what several groups send"),
+        paths=mapping("by group that is not at home there, the circuits that it is forwarded over"),
     ),
     "stage.lit": event_kind(
         "the circuits of a stage are lit, and its ranks are told",

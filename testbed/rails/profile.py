@@ -68,6 +68,8 @@ class Profile:
     control: ControlCost = field(default_factory=ControlCost)
     source: str = ""
     """The run that it is from, or how it was made."""
+    hosts: tuple[str, ...] = ()
+    """Of each rank; empty where they are not known."""
 
     def __post_init__(self) -> None:
         """Refuse a profile of nothing, operations of unknown groups, and times that go back."""
@@ -75,6 +77,8 @@ class Profile:
             raise ValueError("a profile has at least one iteration of one rank")
         if len({len(ranks) for ranks in self.iterations}) > 1:
             raise ValueError("all iterations of a profile have the same ranks")
+        if self.hosts and len(self.hosts) != self.ranks:
+            raise ValueError(f"it has {self.ranks} ranks, and hosts of {len(self.hosts)}")
         for number, ranks in enumerate(self.iterations):
             for rank, each in enumerate(ranks):
                 _check(each, self.groups, f"iteration {number}, rank {rank}")

@@ -32,6 +32,7 @@ def to_json(profile: Profile) -> dict[str, Any]:
         "source": profile.source,
         "control": control,
         "groups": groups,
+        "hosts": list(profile.hosts),
         "iterations": iterations,
     }
 
@@ -52,7 +53,8 @@ def from_json(value: Any) -> Profile:
         }
         iterations = tuple(tuple(map(_rank, ranks)) for ranks in value["iterations"])
         control = ControlCost(**value["control"])
-        return Profile(groups, iterations, control, str(value["source"]))
+        hosts = tuple(map(str, value.get("hosts", ())))  # older files do not have them
+        return Profile(groups, iterations, control, str(value["source"]), hosts)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it does not have the fields of a profile: {error!r}") from None
 

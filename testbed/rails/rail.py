@@ -74,14 +74,20 @@ class Rail:
     """The rules of one rail; each method returns the next state and what follows from it."""
 
     def __init__(
-        self, ports: RankPorts, groups: Mapping[str, tuple[int, ...]], lit: Matching = frozenset()
+        self,
+        ports: RankPorts,
+        groups: Mapping[str, tuple[int, ...]],
+        lit: Matching = frozenset(),
+        shared: RankPorts = (),
     ) -> None:
         """Take the fabric ports of the ranks on this rail, and the ranks of each group on it.
 
         Where what is `lit` to begin with joins the ranks of all groups at once, groups use that,
-        and no stage needs a change.
+        and no stage needs a change. `shared` has, of all ranks, the ports of the rank on this rail
+        that is on the same host: groups of ranks on other rails that are forwarded here use them,
+        too.
         """
-        self._ports = ports
+        self._ports = shared or ports
         self._groups = groups
         self._members = {name: frozenset(ranks) for name, ranks in groups.items()}
         self._end_at = {p: (rank, n) for rank, own in enumerate(ports) for n, p in enumerate(own)}
@@ -93,6 +99,10 @@ class Rail:
     def members(self, group: str) -> frozenset[int]:
         """Return the ranks of a group."""
         return self._members[group]
+
+    def ranks(self, group: str) -> tuple[int, ...]:
+        """Return the ranks of a group, in its order."""
+        return self._groups[group]
 
     def join(self, state: RailState, rank: int, group: str) -> tuple[RailState, bool]:
         """Have a rank join a group, and tell whether all of it have joined now.
@@ -163,14 +173,17 @@ class Rail:
         return self._circuits[key]
 
     def links(self, stage: Stage) -> list[Link]:
-        """Return which ports of which ranks the circuits of a stage join, in order."""
+        """Return which ports of which ranks the circuits of a stage join, in order.
+
+        Of a stage that is forwarded they are those of other ranks, on the same hosts.
+        """
         ends = [sorted(self._end_at[end] for end in c.ends) for c in self.circuits(stage)]
         return sorted((one, other) for one, other in ends)
 
     def ends(self, stage: Stage, rank: int) -> list[HostPort]:
         """Return the ports of a rank that a stage uses."""
         ends = (end for circuit in self.circuits(stage) for end in circuit.ends)
-        return [end for end in ends if self._end_at[end][0] == rank]
+        return [end for end in ends if end in self._ports[rank]]
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -197,7 +210,8 @@ class Rail:
     def _served(self, state: RailState) -> tuple[RailState, tuple[Effect, ...]]:
         """Command or answer every complete stage that nothing keeps waiting.
 
-        One may overtake another: what both remove is removed once, and no rank waits for two.
+        One may overtake another: what both remove is removed once, and no rank waits for two. What
+        is being made at a port is waited for: where traffic is forwarded, other ranks use it, too.
         """
         effects: list[Effect] = []
         for stage in tuple(state.ready):
@@ -205,6 +219,8 @@ class Rail:
                 continue
             wanted = self.circuits(stage)
             remove = _in_the_way(_by_port(state.lit), wanted)
+            if _are_made(state, wanted):
+                continue
             if self._users(state, remove):
                 continue
             state, effect = _begun(state, stage, remove, wanted - state.lit)
@@ -213,11 +229,11 @@ class Rail:
 
     def _users(self, state: RailState, circuits: Matching) -> set[int]:
         """Return the ranks that may have traffic on circuits."""
-        ends = {(self._end_at[end][0], circuit) for circuit in circuits for end in circuit.ends}
         return {
             rank
-            for rank, circuit in ends
-            if rank in state.using and circuit in self.circuits(state.using[rank])
+            for rank, stage in state.using.items()
+            for circuit in self.circuits(stage) & circuits
+            if any(end in self._ports[rank] for end in circuit.ends)
         }
 
 
@@ -234,6 +250,13 @@ def _left(state: RailState, rank: int) -> RailState:
 
 def _by_port(lit: Matching) -> dict[HostPort, Circuit]:
     return {end: circuit for circuit in lit for end in circuit.ends}
+
+
+def _are_made(state: RailState, wanted: Matching) -> bool:
+    """Tell whether a circuit is being made at a port of those that are wanted."""
+    ends = {end for circuit in wanted for end in circuit.ends}
+    made = (end for move in state.moves.values() for circuit in move.add for end in circuit.ends)
+    return not ends.isdisjoint(made)
 
 
 def _in_the_way(at: Mapping[HostPort, Circuit], wanted: Matching) -> Matching:

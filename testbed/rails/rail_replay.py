@@ -24,6 +24,9 @@ class Rails:
     """Fabric ports of each rank."""
     one_at_a_time: bool = False
     """The switch of a rail makes one change after the other."""
+    forward: bool = False
+    """`learned` may forward over other rails instead, for good, where that is cheaper by the model
+    of `testbed.rails.forwarding`."""
 
 
 Left = tuple[int, Stage]
@@ -94,6 +97,10 @@ class RailReplay:
         self._left[rank] = now, (rank, stage)
         for end in self._requests.rail.ends(stage, rank):
             self._freed[end] = now, (rank, stage)
+        self._do(now, self._requests.leave(self._state, now, rank, following))
+
+    def expect(self, now: float, rank: int, following: Stage) -> None:
+        """Have a rank know which stage comes next here, as it leaves one on another rail."""
         self._do(now, self._requests.leave(self._state, now, rank, following))
 
     def changes(self) -> Iterator[Change]:

@@ -17,6 +17,7 @@ from itertools import count
 
 from testbed.fabric.circuits import HostPort
 from testbed.rails.choice import TRIED
+from testbed.rails.forwarding import Costs, Routes, costs, forwarded, routes, sharers
 from testbed.rails.rail import Rail, RailState
 from testbed.rails.rail_replay import Change, RailReplay, Rails
 from testbed.rails.requests import Mode, RailRequests, Requests
@@ -59,7 +60,46 @@ class Replayed:
 
 def replay(workload: Workload, rails: Rails, repeats: int | None = None) -> Replayed:
     """Return the course of a workload's iterations on rails."""
+    if (found := forwarding(workload, rails)) is not None and found.is_cheaper:
+        workload = forwarded(workload, found.routes)
     return _Replay(workload, rails, repeats or _repeats(workload, rails.mode)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """How groups can be forwarded over other rails, and what that costs beside re-pointing."""
+
+    routes: Routes
+    costs: Costs
+    """Of an iteration."""
+
+    @property
+    def is_cheaper(self) -> bool:
+        """Tell whether it is done."""
+        return self.costs.favour_forwarding(is_forwarding=False)
+
+
+def forwarding(workload: Workload, rails: Rails) -> Forwarding | None:
+    """Return how the groups of a workload can be forwarded; None where they cannot or may not."""
+    found = routes(workload.groups, workload.hosts) if _may_forward(rails) else None
+    if found is None:
+        return None
+    windows = _Replay(workload, Rails(ports=rails.ports), REPEATS).run().changes
+    sharing = sharers(found, workload.groups, workload.hosts)
+    traffic = [
+        ((rank,), part.took, sharing[part.group])
+        for ranks in workload.iterations
+        for rank, own in enumerate(ranks)
+        for part in own.parts
+        if part.group in found
+    ]
+    change, each = rails.delay + workload.control.change, len(workload.iterations)
+    whole = costs([(one.stage.ranks, one.window) for one in windows], change, traffic)
+    return Forwarding(found, Costs(whole.repointing / each, whole.forwarding / each))
+
+
+def _may_forward(rails: Rails) -> bool:
+    return rails.forward and rails.mode == "learned"
 
 
 def _repeats(workload: Workload, mode: Mode) -> int:
@@ -170,7 +210,7 @@ class _Replay:
             return
         is_answered = stage in one.answered
         one.blocked = None if is_answered else stage
-        self._of(one.task).reach(self._now, rank, stage, one.task.iteration)
+        self._of(one.task.part.group).reach(self._now, rank, stage, one.task.iteration)
         if is_answered:
             self._begin(rank)
 
@@ -203,10 +243,14 @@ class _Replay:
         self._ends[task.iteration] = max(self._ends[task.iteration], end)
         one.at += 1
         if task.ends:
-            self._of(task).leave(now, rank, task.following)
+            mine, following = self._of(task.part.group), task.following
+            here = following is None or self._of(following.group) is mine
+            mine.leave(now, rank, following if here else None)
+            if following is not None and not here:
+                self._of(following.group).expect(now, rank, following)
         self._advance(rank)
 
-    def _of(self, task: Task) -> RailReplay:
-        rail = self._workload.groups[task.part.group].rail
+    def _of(self, group: str) -> RailReplay:
+        rail = self._workload.groups[group].rail
         assert rail is not None, "only operations on a rail begin and end stages"
         return self._by_rail[rail]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from testbed.rails.choice import TRIED, Choice, Key
-from testbed.rails.rail import Effect, Move, Rail, RailState
+from testbed.rails.rail import Answer, Effect, Move, Rail, RailState
 from testbed.rails.stage import Stage
 
 Mode = Literal["on-demand", "provisioned", "learned"]
@@ -45,6 +45,16 @@ class Requests:
     """When the changes under way were commanded."""
     windows: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
     durations: tuple[float, ...] = ()
+    answered: Mapping[Stage, float] = field(default_factory=dict)
+    """When the ranks of stages were told of their circuits, until all have left…"""
+    complete: Mapping[Stage, float] = field(default_factory=dict)
+    """… and when all of them had reached it."""
+    traffic: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
+    """Seconds from then on until all had left."""
+    changed: frozenset[Key] = frozenset()
+    """The stages for which circuits were changed the last time."""
+    waits: bool = False
+    """Nothing is asked for before it is reached, whatever the mode is."""
     choice: Choice = Choice()  # noqa: RUF009 - frozen
     """Whether `learned` asks early."""
 
@@ -61,6 +71,11 @@ class RailRequests:
 
     def leave(self, state: Requests, now: float, rank: int, following: Stage | None) -> Outcome:
         """Have a rank leave its stage, with the stage that it knows to come next."""
+        before = state.rail.using.get(rank)
+        state, effects = self._left(state, now, rank, following)
+        return (state if before is None else _ended(state, now, before)), effects
+
+    def _left(self, state: Requests, now: float, rank: int, following: Stage | None) -> Outcome:
         if following is None or self._mode == "on-demand":
             return self._after(state, now, *self.rail.leave(state.rail, rank))
         ranks = state.left.get(following, (frozenset[int](), now))[0] | {rank}
@@ -97,6 +112,10 @@ class RailRequests:
         state = replace(state, begun=begun, durations=durations)
         return self._after(state, now, *self.rail.moved(state.rail, number))
 
+    def wait(self, state: Requests, *, waits: bool) -> Requests:
+        """Have stages not be asked for before they are reached, or as the mode says again."""
+        return replace(state, waits=waits, due={} if waits else state.due)
+
     def wake_at(self, state: Requests) -> float | None:
         """Return when a stage that is held back is due next."""
         return min(state.due.values(), default=None)
@@ -117,7 +136,12 @@ class RailRequests:
         if rail is state.rail:
             return state, effects
         begun = dict.fromkeys((each.number for each in effects if isinstance(each, Move)), now)
-        return replace(state, rail=rail, begun={**state.begun, **begun}), effects
+        told = {each.stage: each.changed for each in effects if isinstance(each, Answer)}
+        changed = state.changed - {_key(stage) for stage in told}
+        changed |= {_key(stage) for stage, is_changed in told.items() if is_changed}
+        answered = {**state.answered, **dict.fromkeys(told, now)}
+        state = replace(state, rail=rail, begun={**state.begun, **begun})
+        return replace(state, answered=answered, changed=changed), effects
 
     def _scheduled(self, state: Requests, stage: Stage) -> Requests:
         """Return the state with the time until which a stage is held back, if that is known."""
@@ -125,7 +149,7 @@ class RailRequests:
         windows = state.windows.get(_key(stage))
         if self._mode != "learned" or windows is None or len(ranks) < len(stage.ranks):
             return state
-        if not state.choice.early:
+        if not state.choice.early or state.waits:
             return state
         lead = MARGIN * max(state.durations, default=0.0) + max(windows) - min(windows)
         return replace(state, due={**state.due, stage: last + min(windows) - lead})
@@ -145,11 +169,27 @@ def _measured(state: Requests, now: float, stage: Stage) -> Requests:
     reached = {each: ranks for each, ranks in state.reached.items() if each != stage}
     left = {each: ranks for each, ranks in state.left.items() if each != stage}
     key, known = _key(stage), state.left.get(stage)
-    state = replace(state, reached=reached, left=left)
+    complete = {**state.complete, stage: now}
+    state = replace(state, reached=reached, left=left, complete=complete)
     if known is None or len(known[0]) < len(stage.ranks):
         return state
     windows = (*state.windows.get(key, ()), now - known[1])[-REMEMBERED:]
     return replace(state, windows={**state.windows, key: windows})
+
+
+def _ended(state: Requests, now: float, stage: Stage) -> Requests:
+    """Return the state after a rank has left a stage; its traffic is over when the last one has."""
+    if stage in state.rail.using.values():
+        return state
+    answered = {each: at for each, at in state.answered.items() if each != stage}
+    complete = {each: at for each, at in state.complete.items() if each != stage}
+    begins = state.answered.get(stage), state.complete.get(stage)
+    state = replace(state, answered=answered, complete=complete)
+    if begins[0] is None or begins[1] is None or stage.place < 0:
+        return state
+    key = _key(stage)
+    took = (*state.traffic.get(key, ()), now - max(begins[0], begins[1]))[-REMEMBERED:]
+    return replace(state, traffic={**state.traffic, key: took})
 
 
 def _learned(state: Requests, now: float, key: Key) -> Requests:

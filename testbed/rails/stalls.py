@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from testbed.rails.optimum import optimum
 from testbed.rails.rail_replay import Change, Rails
-from testbed.rails.replay import replay
+from testbed.rails.replay import Forwarding, forwarding, replay
 from testbed.rails.requests import Mode
 from testbed.rails.workload import Workload
 
@@ -31,7 +31,9 @@ class Stall:
     formula: float
     """The stall by the closed formula."""
     optimum: float
-    """An iteration with the best schedule of changes that there is."""
+    """An iteration with the best schedule of changes that there is, or with none."""
+    forwarding: Forwarding | None = None
+    """How groups could be forwarded over other rails, where they may be."""
 
     @property
     def overhead(self) -> float:
@@ -53,9 +55,11 @@ def stalls(
     for delay in delays:
         best = optimum(workload, replace(rails, delay=delay))
         for mode in modes:
-            took = replay(workload, replace(rails, delay=delay, mode=mode)).iteration
+            own = replace(rails, delay=delay, mode=mode)
+            took = replay(workload, own).iteration
             closed = formula(still.changes, delay, mode) / each
-            found.append(Stall(delay, mode, took, took - still.iteration, closed, best))
+            stall, over = took - still.iteration, forwarding(workload, own)
+            found.append(Stall(delay, mode, took, stall, closed, best, over))
     return found
 
 

@@ -45,6 +45,8 @@ class Workload:
     iterations: tuple[tuple[IterationParts, ...], ...]
     offsets: tuple[float, ...]
     control: ControlCost = field(default_factory=ControlCost)
+    hosts: tuple[str, ...] = ()
+    """Of each rank; empty where they are not known."""
 
     @property
     def ranks(self) -> int:
@@ -74,7 +76,7 @@ def workload_of(profile: Profile) -> Workload:
         iterations.append(tuple(each))
     first = [own.begin for own in profile.iterations[0]]
     offsets = tuple(begin - min(first) for begin in first)
-    return Workload(profile.groups, tuple(iterations), offsets, profile.control)
+    return Workload(profile.groups, tuple(iterations), offsets, profile.control, profile.hosts)
 
 
 def waited_for(part: Part | Operation, rank: int, sending: Iterable[int]) -> Iterator[int]:

@@ -58,6 +58,14 @@ def print_planned_stalls(rows: Sequence[tuple[str, Stall]], page: Console) -> No
     for arm, row in rows:
         table.add_row(arm, row.mode, *_stall_cells(row))
     page.print(table)
+    for arm, row in rows:
+        if (over := row.forwarding) is not None:
+            costs, is_done = over.costs, "would be" if over.is_cheaper else "would not be"
+            page.print(
+                f"{arm}: groups {is_done} forwarded over other rails: by the model that costs "
+                f"{quantity(costs.forwarding, 's')} of an iteration, re-pointing "
+                f"{quantity(costs.repointing, 's')}"
+            )
 
 
 _STALL = ("delay", "iteration", "optimum", "stall", "formula", "of an iteration")

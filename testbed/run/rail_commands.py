@@ -8,7 +8,14 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.bench.rail_changes import RailTurns, Turn, repoint
 from testbed.clock import Deadline
-from testbed.control.rail_moves import MoveRail, RailMoved, RailRefused, RecordAnswer, RecordHeld
+from testbed.control.rail_moves import (
+    MoveRail,
+    RailMoved,
+    RailRefused,
+    RecordAnswer,
+    RecordDecision,
+    RecordHeld,
+)
 from testbed.errors import LabError, UnsafeError
 from testbed.events.origin import Origin, attributed, current_origin
 from testbed.fabric.circuits import Circuit, Matching
@@ -44,7 +51,12 @@ class RailCommands:
     @property
     def handlers(self) -> Handlers:
         """Return what carries out the commands."""
-        return {MoveRail: self._move, RecordHeld: self._hold, RecordAnswer: self._record}
+        return {
+            MoveRail: self._move,
+            RecordHeld: self._hold,
+            RecordAnswer: self._record,
+            RecordDecision: self._decide,
+        }
 
     def owner(self, rail: str, group: str) -> str:
         """Return who owns the circuits of a group on a rail."""
@@ -56,6 +68,17 @@ class RailCommands:
             "stage.held", stage.group, rail=rail, stage=_row(stage), seconds=seconds
         )
         self._held[rail, stage.group] = event.seq
+
+    def _decide(self, command: RecordDecision, sender: ActiveController) -> None:
+        costs, paths = command.costs, command.paths
+        self._log.append(
+            "stages.forwarded",
+            self._job,
+            forward=command.forward,
+            repointing=costs.repointing,
+            forwarding=costs.forwarding,
+            paths={group: sorted(map(str, circuits)) for group, circuits in paths.items()},
+        )
 
     def _record(self, command: RecordAnswer, sender: ActiveController) -> None:
         stage, about = command.stage, {"changed": command.changed, "seconds": command.seconds}

@@ -39,7 +39,9 @@ class RankProcess:
     local: tuple[str, int] | None = None
     """Where it listens for ranks on its own host, if it does."""
     own: list[tuple[str, int]] | None = None
-    """Where it listens on each of its own ports, on rails."""
+    """Where it listens on each of its own ports, on rails…"""
+    beside: list[list[tuple[str, int]]] | None = None
+    """… and on those of each rank of its host, in their order."""
     state_bytes: int = 0
     committed: int | None = None
     generation: int = 0
@@ -52,7 +54,8 @@ class RankProcess:
     def listens_at(self) -> dict[str, Any]:
         """Return where it listens, as the other ranks are told."""
         where = {"address": self.address, "port": self.port}
-        return {**where, "second": self.second, "local": self.local, "own": self.own}
+        rails = {"own": self.own, "beside": self.beside}
+        return {**where, "second": self.second, "local": self.local, **rails}
 
 
 @dataclass(slots=True)
@@ -143,17 +146,19 @@ class RunningJob:
             "heartbeat": self.heartbeat,
             "to_next": self._port(host, ports.to_next),
             "from_previous": self._port(host, ports.from_previous),
-            "own": self._own_ports(place),
+            **self._rail_ports(place),
         }
         bench_host.send_to_rank(place.slot, message, grace=_GRACE)
 
-    def _own_ports(self, place: Place) -> list[dict[str, str]] | None:
-        """Return the fabric ports of a place alone, which it has on rails only."""
+    def _rail_ports(self, place: Place) -> dict[str, Any]:
+        """Return, on rails, the fabric ports of a place alone, and those of each on its host."""
         if not isinstance(self.job, RailsJob):
-            return None
+            return {}
         names = self.bench.lab.hosts[place.host].ports_on("circuit")
         share = len(names) * len({*self.hosts}) // len(self.hosts)
-        return [self._port(place.host, name) for name in names[place.slot * share :][:share]]
+        ports = [self._port(place.host, name) for name in names]
+        each = [ports[first : first + share] for first in range(0, len(ports), share or 1)]
+        return {"own": each[place.slot], "beside": each}
 
     def ring_ports_of(self, host: str) -> RingPorts:
         """Return the ports of a host to the neighbours that it has, or would have, as a rank."""
@@ -260,7 +265,7 @@ class RunningJob:
             case "ready":
                 process.address, process.port = said["address"], said["port"]
                 process.second, process.local = said.get("second"), said.get("local")
-                process.own = said.get("own")
+                process.own, process.beside = said.get("own"), said.get("beside")
                 process.state_bytes = said["state_bytes"]
             case "probe" if rank is not None:
                 self.probes[rank] = said

@@ -100,6 +100,7 @@ class PeerConnections:
         for descriptor in self._peers:
             self._poll.register(descriptor, select.POLLRDHUP)
         self._polled: dict[Peer, int] = {}
+        self._rate: Optional[float] = None
 
     def raise_if_left(self) -> None:
         """Raise Left when this generation must be left."""
@@ -165,12 +166,29 @@ class PeerConnections:
         Receive buffers are left to the kernel: one that shrinks below the window that it advertised
         drops arriving data, and TCP retransmits it after 200 ms.
         """
+        self._rate = rate
         self._unsent = int(rate * _UNSENT)
         ahead = int(rate * _AHEAD)
         for peer, connection in self._sockets.items():
             if SEND_BUFFER < ahead <= _LARGEST:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ahead)
             self._limit(peer, self._unsent)
+
+    def switch(self, sockets: Mapping[Peer, socket.socket]) -> None:
+        """Move data over other connections to the same peers; those before stay open.
+
+        Nothing may be under way. That one of either breaks is noticed still.
+        """
+        for peer in self._polled:
+            self._poll.modify(self._sockets[peer], select.POLLRDHUP)
+        self._polled = {}
+        for peer, one in sockets.items():
+            self._peers[one.fileno()] = peer
+            self._poll.register(one, select.POLLRDHUP)
+        self._sockets = dict(sockets)
+        self._limits = {}
+        if self._rate is not None:
+            self.size_buffers(self._rate)
 
     def limit_unsent(self, peer: Peer, *, limited: bool) -> None:
         """Limit the unsent bytes in a connection, unless it is the only one in use.

@@ -106,8 +106,8 @@ class Control:
         """On rails, by group and ranks, the newest stage whose circuits are said to be lit."""
         self.on_stage: Optional[Callable[[Message], None]] = None
         """What is given each such message, too, in the thread that reads the channel."""
-        self.whole: dict[str, int] = {}
-        """On rails, by group, the newest generation in which all of it are said to have joined."""
+        self.whole: dict[str, Message] = {}
+        """On rails, by group, the newest message that all of it have joined, with a generation."""
         self.preferred: Message = {"generation": 0}
         """The newest answer to `prefer_routes`: its generation, and `why` they are not set."""
         self.slot: Optional[TimeSlot] = None
@@ -255,7 +255,7 @@ class Control:
             if self.on_stage is not None:
                 self.on_stage(command)
         elif verb == "group-whole":
-            self.whole[command["group"]] = command["generation"]
+            self.whole[command["group"]] = command
         elif verb == "preferred":
             self.preferred = command
         else:

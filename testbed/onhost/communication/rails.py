@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any, Optional
 
 from ..errors import Refused
-from .connections import DROPPED, counted, interface_of, retransmitted
+from .connections import DROPPED, Peer, counted, interface_of, retransmitted
 from .control import Control
 from .group import Group
-from .handshake import Address, connect_peers
-from .matchings import Matching, Matchings, partner_in
+from .handshake import Sockets, connect_peers
+from .matchings import Matchings
 from .mesh import PROBING, Groups, MeshGroups, members_of, path
+from .rail_paths import RailPorts, forwarded_path, paths
 from .rank_identity import RankIdentity
 from .sockets import Port, discard
+from .stage_order import StageOrder
 from .stages import Stage
 
 LONGEST_WAIT = 90.0
@@ -34,6 +35,10 @@ stage waits for, gives up before (LONGEST_WAIT in testbed/control/descriptors.py
 CONNECTING = -2
 """The place of the stage in which a group is connected; PROBING of the mesh is that of the next."""
 
+FORWARDED = -3
+"""The place of the stage in which a group is connected over another rail (testbed/rails/routing.py)
+by way of which it may be forwarded."""
+
 OWN_STAGES = 2
 """Stages of each group before those of a job: it is connected in one, and probed in another."""
 
@@ -41,9 +46,19 @@ OWN_STAGES = 2
 class RailStages:
     """What one rank says of its stages in one generation, and hears of their circuits."""
 
-    def __init__(self, control: Control, generation: int, first: int = 0) -> None:
-        """Take the number that the stages of each group begin with."""
+    def __init__(
+        self,
+        control: Control,
+        generation: int,
+        first: int = 0,
+        on_lit: Optional[Callable[[Stage], None]] = None,
+    ) -> None:
+        """Take the number that the stages of each group begin with, and what is told of lit ones.
+
+        It is called in the thread of the rank, before it goes on.
+        """
         self._control, self._generation, self._first = control, generation, first
+        self._on_lit = on_lit
 
     def join(self, groups: Sequence[str]) -> None:
         """Say that this rank is ready for its groups, and wait until all others of them are.
@@ -54,9 +69,15 @@ class RailStages:
             self._control.emit("group-joined", generation=self._generation, group=group)
         whole = self._control.whole
         self._wait(
-            lambda: all(whole.get(group) == self._generation for group in groups),
+            lambda: all(
+                whole.get(group, {}).get("generation") == self._generation for group in groups
+            ),
             f"not all ranks of {' and '.join(groups)} have joined them",
         )
+
+    def may_be_forwarded(self, group: str) -> bool:
+        """Tell of a group that all have joined whether it may use circuits of another rail."""
+        return bool(self._control.whole[group].get("forwarded"))
 
     def reached(self, stage: Stage) -> float:
         """Wait until the circuits of a stage are lit; return the instant, of the monotonic clock.
@@ -67,6 +88,8 @@ class RailStages:
         self._control.emit("stage-reached", generation=self._generation, stage=stage)
         failed = f"nobody has made the circuits of {stage.group} {stage.number}"
         self._wait(lambda: self._is_lit(stage), failed)
+        if self._on_lit is not None:
+            self._on_lit(stage)
         return time.monotonic()
 
     def left(self, stage: Stage, following: Optional[Stage]) -> None:
@@ -75,6 +98,13 @@ class RailStages:
         if following is not None:
             stages["following"] = self._numbered(following)
         self._control.emit("stage-left", generation=self._generation, **stages)
+
+    @contextmanager
+    def during(self, stage: Stage) -> Iterator[list[Any]]:
+        """Have the circuits of a stage lit in a block; yield their ends, as `links`."""
+        self.reached(stage)
+        yield self.links(stage)
+        self.left(stage, None)
 
     def links(self, stage: Stage) -> list[Any]:
         """Return the ends of the circuits of a stage that is lit: rank and port, rank and port."""
@@ -100,14 +130,6 @@ class RailStages:
             self._generation,
             stage.number,
         )
-
-
-@dataclass(frozen=True)
-class RailPorts:
-    """The fabric ports of a rank on rails, and the listening socket on each."""
-
-    ports: Sequence[Port]
-    listeners: Sequence[socket.socket]
 
 
 class RailMesh(MeshGroups):
@@ -143,22 +165,27 @@ class RailMesh(MeshGroups):
             if rank != identity.rank and hosts[rank] == hosts[identity.rank]
         }
         sockets = connect_peers((local,), inside, identity, control.leave)
-        order = _StageOrder(identity.rank, members, numbers, hosts, matchings)
-        routes: list[tuple[str, str]] = []
+        order = StageOrder(identity.rank, members, numbers, hosts, matchings)
+        forwarded, routes = dict[str, Sockets](), list[tuple[str, str]]()
         try:
             stages.join([order.group(name) for name in order.on_rail])
             for name, joined in ((n, ranks) for n in order.on_rail for ranks in order.joined(n)):
-                stage = order.begin(name, CONNECTING, joined)
-                stages.reached(stage)
-                found = _paths(stages.links(stage), ports, reports, identity.rank)
-                sockets.update(connect_peers(ports.listeners, found, identity, control.leave))
+                with stages.during(order.begin(name, CONNECTING, joined)) as links:
+                    found = paths(links, ports, reports, identity.rank)
+                    sockets.update(connect_peers(ports.listeners, found, identity, control.leave))
                 routes += [(port.interface or "", at[0]) for port, at in found.values()]
-                stages.left(stage, None)
+            for name in order.on_rail:
+                if stages.may_be_forwarded(order.group(name)):
+                    stage = order.begin(name, FORWARDED, members[name])
+                    with stages.during(stage) as links:
+                        over, found = forwarded_path(links, ports, reports, identity.rank, stage)
+                        listeners = over.listeners
+                        forwarded[name] = connect_peers(listeners, found, identity, control.leave)
         except BaseException:
-            for connection in sockets.values():
+            for connection in (*sockets.values(), *_all(forwarded)):
                 discard(connection)
             raise
-        mesh = cls(identity, members, sockets, control, order, hosts, ports.ports)
+        mesh = cls(identity, members, sockets, control, order, hosts, ports.ports, forwarded)
         mesh.routes = routes
         return mesh
 
@@ -168,11 +195,15 @@ class RailMesh(MeshGroups):
         members: Mapping[str, Sequence[int]],
         sockets: Mapping[int, socket.socket],
         control: Control,
-        order: _StageOrder,
+        order: StageOrder,
         hosts: Sequence[str],
         ports: Sequence[Port],
+        forwarded: Mapping[str, Mapping[int, socket.socket]],
     ) -> None:
         super().__init__(identity, members, sockets, control.leave, hosts)
+        self._forwarded = forwarded
+        """By dimension, the connections over another rail, by rank."""
+        self._is_away = dict.fromkeys(forwarded, False)
         self.ports = ports
         """This rank's fabric ports, by number."""
         self.routes: list[tuple[str, str]] = []
@@ -185,11 +216,17 @@ class RailMesh(MeshGroups):
     @property
     def stages(self) -> RailStages:
         """Return the client of the rails, for stages that the job itself numbers from 0 on."""
-        return RailStages(self._control, self.generation, OWN_STAGES)
+        own = OWN_STAGES + self.may_be_forwarded  # a group was connected once more
+        return RailStages(self._control, self.generation, own, self._use)
+
+    @property
+    def may_be_forwarded(self) -> bool:
+        """Tell whether groups of this rank may use circuits of another rail."""
+        return bool(self._forwarded)
 
     def losses(self) -> dict[str, int]:
         """Return segments that were sent again, and frames that a fabric port dropped, so far."""
-        connections = self._sockets.values()
+        connections = (*self._sockets.values(), *_all(self._forwarded))
         ports = {name for each in connections if (name := interface_of(each))}
         dropped = sum(sum(counted(name, *DROPPED)) for name in ports)
         return {"retransmitted": sum(map(retransmitted, connections)), "dropped": dropped}
@@ -209,6 +246,7 @@ class RailMesh(MeshGroups):
         if dimension in self._order.on_rail:
             stage = self._present[dimension] = self._order.begin(dimension, place, ranks)
             lit = self._stages.reached(stage)
+            self._use(stage)
         if joined is None:
             self.by_dimension[dimension].barrier()
         return lit
@@ -224,6 +262,26 @@ class RailMesh(MeshGroups):
             pair.barrier()
             yield pair
             self.end(dimension)
+
+    def _use(self, stage: Stage) -> None:
+        """Use the connections over the circuits of a stage: its own, or those of other ranks."""
+        for dimension, is_away in self._is_away.items():
+            if self._order.group(dimension) != stage.group:
+                continue
+            goes_away = all(r != self.rank for link in self._stages.links(stage) for r, _ in link)
+            if goes_away != is_away:
+                self._is_away[dimension] = goes_away
+                of_ranks = self._forwarded[dimension] if goes_away else self._sockets
+                members = enumerate(self.members[dimension])
+                sockets: dict[Peer, socket.socket] = {}
+                sockets |= {n: of_ranks[rank] for n, rank in members if rank != self.rank}
+                self.by_dimension[dimension].connections.switch(sockets)
+
+    def close(self) -> None:
+        """Close every connection and discard unsent data."""
+        super().close()
+        for connection in _all(self._forwarded):
+            discard(connection)
 
     def end(
         self,
@@ -244,72 +302,6 @@ class RailMesh(MeshGroups):
             self._stages.left(self._present.pop(dimension), then)
 
 
-class _StageOrder:
-    """The stages of one rank in its groups on a rail, each of which is one operation."""
-
-    def __init__(
-        self,
-        rank: int,
-        members: Mapping[str, Sequence[int]],
-        numbers: Mapping[str, int],
-        hosts: Sequence[str],
-        matchings: Matchings,
-    ) -> None:
-        self.on_rail = tuple(
-            n for n, ranks in members.items() if len({hosts[r] for r in ranks}) > 1
-        )
-        """The dimensions along which this rank's group is on several hosts."""
-        self._members, self._numbers = members, numbers
-        self._joined = {
-            name: tuple(_pairs(rank, ranks, matchings[name])) if name in matchings else (ranks,)
-            for name, ranks in members.items()
-        }
-        self._begun: Counter[tuple[str, tuple[int, ...]]] = Counter()
-
-    def group(self, dimension: str) -> str:
-        """Return the name of this rank's group along a dimension."""
-        return f"{dimension}{self._numbers[dimension]}"
-
-    def joined(self, dimension: str) -> Sequence[Sequence[int]]:
-        """Return the ranks that circuits join this one with at once: its group, or pair by pair."""
-        return self._joined[dimension]
-
-    def next(self, dimension: str, place: int = 0, joined: Optional[Sequence[int]] = None) -> Stage:
-        """Return the next stage of the group, or of the ranks of it that are joined."""
-        ranks = tuple(self._members[dimension] if joined is None else joined)
-        return Stage(self.group(dimension), self._begun[dimension, ranks], ranks, place)
-
-    def begin(self, dimension: str, place: int, joined: Sequence[int]) -> Stage:
-        """Return the next stage of the ranks that are joined, which has begun now."""
-        stage = self.next(dimension, place, joined)
-        self._begun[dimension, stage.ranks] += 1
-        return stage
-
-
-def _pairs(
-    rank: int, members: Sequence[int], matchings: Sequence[Matching]
-) -> Iterator[tuple[int, int]]:
-    """Yield a rank with whom it meets in each matching of its group, in the order of the group."""
-    own = members.index(rank)
-    for matching in matchings:
-        other = partner_in(matching, own)
-        if other is not None:
-            yield members[min(own, other)], members[max(own, other)]
-
-
-def _paths(
-    links: Sequence[tuple[Sequence[int], Sequence[int]]],
-    ports: RailPorts,
-    reports: Mapping[int, Mapping[str, Any]],
-    rank: int,
-) -> dict[int, tuple[Port, Address]]:
-    """Return by which port a rank reaches each other that circuits join it with, and where.
-
-    Of several circuits to one rank it is the first.
-    """
-    paths: dict[int, tuple[Port, Address]] = {}
-    for link in links:
-        for (own, port), (other, far) in (link, link[::-1]):
-            if own == rank and other not in paths:
-                paths[other] = ports.ports[port], tuple(reports[other]["own"][far])
-    return paths
+def _all(forwarded: Mapping[str, Mapping[int, socket.socket]]) -> Iterator[socket.socket]:
+    for of_ranks in forwarded.values():
+        yield from of_ranks.values()

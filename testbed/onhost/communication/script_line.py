@@ -35,7 +35,7 @@ class RailLine:
     def __init__(self, name: str) -> None:
         """Connect to the rank; raise OSError and PeerLost where it is not there."""
         self.stages: dict[tuple[str, tuple[int, ...]], Message] = {}
-        self.whole: dict[str, int] = {}
+        self.whole: dict[str, Message] = {}
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._line.settimeout(_GREETING)
         self._line.connect(f"\0{name}")

@@ -17,7 +17,8 @@ from ..communication.handshake import connect_neighbours, connect_peers
 from ..communication.matchings import Matchings
 from ..communication.mesh import Groups, MeshGroups, path
 from ..communication.probe import LinkProbe, probe_pairs, probe_ring
-from ..communication.rails import RailMesh, RailPorts
+from ..communication.rail_paths import RailPorts
+from ..communication.rails import RailMesh
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
 from ..communication.sockets import LOOPBACK, Port, listen
@@ -86,7 +87,9 @@ class Member:
         self._matchings: Matchings = job["options"].get("matchings") or {}
         self._has_fabric = configuration["to_next"] is not None
         own = [_port(port) for port in configuration.get("own") or ()]
-        self._rail_ports = RailPorts(own, [listen(port) for port in own]) if own else None
+        beside = [[_port(port) for port in each] for each in configuration.get("beside") or ()]
+        each = [RailPorts(ports, [listen(port) for port in ports]) for ports in beside]
+        self._rail_ports = RailPorts(own, [listen(port) for port in own], each) if own else None
         # Other ranks of the host reach this one there; without a fabric port nobody else can.
         self._local = listen(LOOPBACK) if self._has_fabric else self._listener
         self._communicator: Communicator | None = None
@@ -102,6 +105,9 @@ class Member:
         }
         if self._rail_ports is not None:
             more["own"] = [one.getsockname() for one in self._rail_ports.listeners]
+            more["beside"] = [
+                [one.getsockname() for one in each.listeners] for each in self._rail_ports.beside
+            ]
         self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **more)
         with suppress(Left):
             self._job.warm_up(self._until_commanded)

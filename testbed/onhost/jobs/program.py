@@ -28,6 +28,7 @@ from ..communication.mesh import MeshGroups
 from ..communication.rails import RailMesh
 from ..communication.ring import Ring
 from ..communication.script_line import RAILS, RailRelay
+from ..errors import Refused
 from . import supervisor
 from .state import State
 
@@ -70,6 +71,8 @@ class Job:
             communicator.barrier()
             self._run(communicator.raise_if_left, control, self._environment)
             return
+        if communicator.may_be_forwarded:
+            raise Refused("connections of a script cannot be forwarded over other rails")
         _prefer_routes(communicator, control)
         relay = RailRelay(control, self._greeting(communicator))
         try:

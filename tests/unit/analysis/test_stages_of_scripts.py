@@ -213,3 +213,41 @@ def test_each_trial_is_judged_by_itself_with_what_came_before_the_first():
     found = {}
     assert list(watched(iter(first), Clocks(events), found)) == first
     assert {trial: (each.removed, len(each.found)) for trial, each in found.items()} == {0: (2, 1)}
+
+
+OWN, OTHER = "h0.p0–h1.p0", "h0.p1–h1.p1"
+"""The circuits of two rails: ranks 0 and 2 have the ports p0 of their hosts, 1 and 3 the others."""
+
+
+@pytest.mark.parametrize(
+    ("rail", "circuit", "count"),
+    [("rail1", OTHER, 1), ("rail1", OWN, 0), ("rail0", OWN, 1), ("rail0", OTHER, 0)],
+)
+def test_a_stage_that_is_forwarded_has_its_traffic_on_the_circuits_of_the_other_rail(
+    rail, circuit, count
+):
+    log, ranks = Log(5.0, 0.001), {0: "h0", 1: "h0", 2: "h1", 3: "h1"}
+    for host in ("h0", "h1"):
+        log.write(0.0, "host.ready", host, hardware={"p0": "02:00", "p1": "02:01"})
+    for tenth in range(20):
+        log.measure(tenth / 10)
+    for rank, host in ranks.items():
+        told = {"rank": rank, "generation": 1, "group": f"dp{rank % 2}"}
+        log.on(host, 0.05, "group.joined", f"rank {rank}", origin=MAIN, **told)
+    lit = []
+    for number, each in enumerate((OWN, OTHER)):
+        lit.append(each)
+        owner = Origin("main", f"main.rail{number}.dp{number}", "rails")
+        log.events.append(replace(change(-3 + number, 0.1, [*lit]), origin=owner))
+    stage = ["dp0", 0, [0, 2], 0]
+    for rank in (0, 2):
+        about = {"rank": rank, "generation": 1, "stage": stage}
+        log.on(ranks[rank], 0.15, "stage.reached", f"rank {rank}", origin=MAIN, **about)
+    log.write(0.2, "stage.lit", "dp0", origin=Origin(controller="rails"), stage=stage, rail=rail)
+    for rank in (0, 2):
+        about = {"rank": rank, "generation": 1, "stage": stage}
+        log.on(ranks[rank], 0.4, "stage.left", f"rank {rank}", origin=MAIN, **about)
+    rest = [each for each in (OWN, OTHER) if each != circuit]
+    owner = Origin("main", "main.rail0.pp0", "rails")
+    seen = monitor([*log.events, replace(change(-1, 0.3, rest), origin=owner)])
+    assert [found.ranks for found in seen.found] == [(0, 2)] * count

@@ -129,7 +129,8 @@ class Gang:
 
     With a `directory` they write a checkpoint there before `every` so many steps. `hosts` are what
     their hosts are called, `without_fabric` those ranks that have no fabric port, and `own` how
-    many ports each rank has for itself, on rails. `each` are more options of every rank.
+    many ports each rank has for itself, on rails, of `beside` ranks a host. `each` are more options
+    of every rank.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class Gang:
         hosts: Sequence[str] | None = None,
         without_fabric: Sequence[int] = (),
         own: int = 0,
+        beside: int = 1,
         each: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.job: dict[str, Any] = {"kind": kind, "options": dict(options)}
@@ -153,6 +155,7 @@ class Gang:
         self.seed, self.ranks = seed, ranks
         self._hosts, self._without_fabric = hosts or [None] * ranks, without_fabric
         self._own = [LOOPBACK] * own or None
+        self._beside = [self._own] * beside if self._own else None
         self._each = each
         self._stack = ExitStack()
         self.members = [self.start() for _ in range(ranks)]
@@ -182,6 +185,7 @@ class Gang:
             to_next=fabric,
             from_previous=fabric,
             own=self._own,
+            beside=self._beside,
             **self._place,
         )
         return member.hear("ready")
@@ -203,7 +207,7 @@ class Gang:
 
     def described(self) -> list[dict[str, Any]]:
         """Return what members are told of each other."""
-        keys = ("address", "port", "second", "local", "own")
+        keys = ("address", "port", "second", "local", "own", "beside")
         return [
             {"rank": rank, "host": host, **{key: ready.get(key) for key in keys}}
             for rank, (host, ready) in enumerate(zip(self._hosts, self._ready, strict=False))

@@ -21,7 +21,7 @@ from testbed.control.controller import (
     View,
 )
 from testbed.control.descriptors import RailsOptions
-from testbed.control.rail_moves import MoveRail, RailMoved
+from testbed.control.rail_moves import MoveRail, RailMoved, RecordDecision
 from testbed.control.rails import Rails
 from testbed.events import Event
 from testbed.fabric.fibre_plant import own_ports
@@ -31,6 +31,7 @@ from testbed.jobs.hybrid_descriptors import HybridOptions
 from testbed.jobs.program_descriptors import TorchrunOptions
 from testbed.jobs.programs import Torchrun
 from testbed.jobs.training import OnRails
+from testbed.rails.forwarding import Costs
 from testbed.run.agent_reports import on_rails
 from tests.unit.onhost.rank_driver import PATIENCE
 
@@ -45,12 +46,15 @@ def collectives(mesh, ranks, **more):
 class AtWork:
     """The controller of rails beside ranks, with switches that make circuits at once."""
 
-    def __init__(self, gang, job, hosts, mode="on-demand", limit=10.0, ports=2, **more):
-        told = job.for_rank()
-        options = told["options"]
-        self.gang = gang(told["kind"], options, len(hosts), hosts=hosts, own=ports, **more)
+    def __init__(
+        self, gang, job, hosts, mode="on-demand", limit=10.0, ports=2, forward=False, **more
+    ):
+        told, beside = job.for_rank(), len(hosts) // len({*hosts})
+        options, own = told["options"], {"own": ports, "beside": beside}
+        self.gang = gang(told["kind"], options, len(hosts), hosts=hosts, **own, **more)
         self.groups, self.ports = job.groups, ports
-        self.controller = Rails(RailsOptions(mode, limit), "main")
+        self.controller = Rails(RailsOptions(mode, limit, forward), "main")
+        self.decisions, self.told = [], []
         self.state = self.controller.begin(View(0.0, {"main": self.view(hosts)}))
         self.lit, self.moves, self.failure = frozenset(), [], ""
 
@@ -83,10 +87,13 @@ class AtWork:
             if isinstance(command, CommandJob):
                 for rank in command.what.ranks:
                     message = dict(command.what.message)
+                    self.told.append((rank, dict(message)))
                     self.gang.members[rank].tell(message.pop("do"), **message)
             elif isinstance(command, MoveRail):
                 self.moves.append(command.move)
                 self.step(RailMoved(command.rail, command.move.number))
+            elif isinstance(command, RecordDecision):
+                self.decisions.append(command.forward)
             elif isinstance(command, Fail):
                 self.failure = command.reason
 
@@ -115,6 +122,37 @@ def test_every_group_on_rails_has_every_value_right(gang, mode):
             assert said["reached"] <= said["lit"] <= said["begin"] <= said["end"]
     iterations = 1 + 1 + 2 * (1 + 3)  # connecting, probing, two sizes each with a warm-up
     assert len(at_work.moves) == 8 * iterations, "eight groups on rails, each in every iteration"
+
+
+@pytest.mark.parametrize("kind", ["collectives", "hybrid"])
+def test_groups_that_are_forwarded_have_every_value_right(gang, kind, monkeypatch):
+    mesh, chosen = {"dp": 2, "pp": 2, "tp": 2}, [False, True, True, True, False] * 20
+    # Decisions come and go, whether they are worth it or not: what ranks do is looked at.
+    monkeypatch.setattr(Costs, "favour_forwarding", lambda *about: chosen.pop(0))
+    monkeypatch.setattr("testbed.rails.choice.HYSTERESIS", -1.0)
+    hosts = [f"h{rank // 2}" for rank in range(8)]
+    about = {"mode": "learned", "ports": 1, "forward": True}
+    if kind == "collectives":
+        job = OnRails(AllReduceOptions(8, (40, 4096), iterations=6, mesh=mesh))
+        at_work = AtWork(gang, job, hosts, **about)
+        for samples in at_work.run():
+            assert all(sample["verified"] for sample in samples)
+            assert len(samples) == 3 * 2 * 6
+    else:
+        size = {"dim": 16, "heads": 2, "hidden": 24, "sequence": 8}
+        options = HybridOptions(8, mesh, micro_batches=4, **size)
+        at_work = AtWork(gang, HybridOnRails(options), hosts, **about)
+        at_work.gang.tell("finish", after_step=11)
+        at_work.run()
+        plain = AtWork(gang, HybridOnRails(options), hosts, ports=1)
+        plain.gang.tell("finish", after_step=11)
+        plain.run()
+        both = (at_work.gang.members[-1], plain.gang.members[-1])
+        assert len({tuple(s["loss"] for s in one.of_kind("step")) for one in both}) == 1
+    assert at_work.decisions[:2] == [True, False]
+    lit = [(rank, said) for rank, said in at_work.told if said["do"] == "stage-lit"]
+    ends = [(rank, {one for link in said["links"] for one, _ in link}) for rank, said in lit]
+    assert 20 < sum(rank not in of for rank, of in ends if of) < len(ends)
 
 
 def test_groups_of_four_use_the_circuits_of_their_ring(gang):

@@ -69,6 +69,7 @@ NOT_ON_A_RACK = {
     "hybrid-delays": "rails",
     "opus": "rails",
     "opus-faults": "rails",
+    "opus-forward": "rails",
     "opus-link-up": "rails",
     "opus-one-change": "rail",
     "opus-packet": "packet-rails",
