@@ -148,10 +148,11 @@ class Channel:
         self._came = channel.in_buffer = _Announced(channel.get_transport())
 
     def call_when_readable(self, read: Callable[[], object]) -> None:
-        """Have a function called now, and whenever `receive` may return something it did not.
+        """Have a function called now, and whenever more has come, or the end.
 
-        It must be quick: nothing else of this host is received meanwhile. Calls come from several
-        threads, and may come at once.
+        There may be several pieces for one call: `receive` is to be called until it returns None.
+        The function must be quick: nothing else of this host is received meanwhile. Calls come from
+        several threads, and may come at once.
         """
         self._came.call = read
         read()

@@ -46,8 +46,9 @@ def look(name: str) -> dict[str, Any]:
     channel.call_when_readable(came.set)
     while (piece := channel.receive()) != b"":
         text += piece or b""
-        assert came.wait(deadline.left), f"{name} does not answer"
-        came.clear()
+        if piece is None:
+            assert came.wait(deadline.left), f"{name} does not answer"
+            came.clear()
     channel.close()
     lines = text.decode().splitlines()
     links, routes, neighbours, shaping = (json.loads(line) for line in lines[:4])
