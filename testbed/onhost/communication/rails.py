@@ -18,7 +18,7 @@ from ..errors import Refused
 from .connections import DROPPED, Peer, counted, interface_of, retransmitted
 from .control import Control
 from .group import Group
-from .handshake import Sockets, connect_peers
+from .handshake import Address, Sockets, connect_peers
 from .matchings import Matchings
 from .mesh import PROBING, Groups, MeshGroups, members_of, path
 from .rail_paths import RailPorts, forwarded_path, paths
@@ -158,12 +158,8 @@ class RailMesh(MeshGroups):
         numbers = {name: list(every).index(members[name]) for name, every in groups.items()}
         stages = RailStages(control, identity.generation)
         hosts = [reports[rank]["host"] for rank in range(identity.ranks)]
-        inside = {
-            rank: path(identity.rank, rank, None, reports)
-            for ranks in members.values()
-            for rank in ranks
-            if rank != identity.rank and hosts[rank] == hosts[identity.rank]
-        }
+        here = [rank for rank, host in enumerate(hosts) if host == hosts[identity.rank]]
+        inside = _paths_inside(identity.rank, members.values(), here, reports)
         sockets = connect_peers((local,), inside, identity, control.leave)
         order = StageOrder(identity.rank, members, numbers, hosts, matchings)
         forwarded, routes = dict[str, Sockets](), list[tuple[str, str]]()
@@ -300,6 +296,17 @@ class RailMesh(MeshGroups):
             if following is not None:
                 then = self._order.next(following, 0, joined or self.joined(following)[0])
             self._stages.left(self._present.pop(dimension), then)
+
+
+def _paths_inside(
+    rank: int,
+    members: Iterable[Sequence[int]],
+    here: Sequence[int],
+    reports: Mapping[int, Mapping[str, Any]],
+) -> dict[int, tuple[Port, Address]]:
+    """Return how a rank reaches those of its groups that are on its host, as the ranks `here`."""
+    others = {other for ranks in members for other in ranks if other != rank and other in here}
+    return {other: path(rank, other, None, reports) for other in sorted(others)}
 
 
 def _all(forwarded: Mapping[str, Mapping[int, socket.socket]]) -> Iterator[socket.socket]:
