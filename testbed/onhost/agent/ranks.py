@@ -47,15 +47,12 @@ class Ranks:
         self._processes: dict[int, RankProcess] = {}
         self._last_check = time.monotonic()
         self._silence_limit = 0.0
-        self._due = 0.0
-        """When heartbeats and throttles are looked at next; 0 after what may have it be sooner."""
         self.observers = ProcessObservers(selector, send)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
         """Start a rank's process, which then waits for its configuration."""
         if slot in self._processes:
             raise ValueError(f"slot {slot} has a rank already")
-        self._due = 0.0
         rank = RankProcess(slot, self._bundle, {**environment, MARK: self.journal.mark})
         self._processes[slot] = rank
         for source, react in (
@@ -72,7 +69,6 @@ class Ranks:
         if message["do"] == "configure":
             self._silence_limit = message["heartbeat"]
             rank.last_heard = time.monotonic() + grace
-            self._due = 0.0
             message = self._checkpoints.placed(slot, message)
         rank.send(message)
 
@@ -111,7 +107,6 @@ class Ranks:
         it.
         """
         rank = self._rank(slot)
-        self._due = 0.0
         if rank.throttle:
             rank.throttle = None
             self.signal(slot, "CONT")
@@ -123,23 +118,6 @@ class Ranks:
             rank.throttle = CpuThrottle(rank.signal, share, period, time.monotonic())
 
     def due_within(self, now: float) -> float:
-        """Return after how many seconds `look` has something to do."""
-        return max(0.0, self._due - now)
-
-    def look(self, now: float) -> None:
-        """Report ranks that are silent for too long, and throttle others, where that is due.
-
-        A turn of the agent that something else has caused need not look at every rank.
-        """
-        if now < self._due:
-            return
-        self._check_heartbeats(now)
-        for rank in self._processes.values():
-            if rank.throttle:
-                rank.throttle.work(now)
-        self._due = now + self._pause(now)
-
-    def _pause(self, now: float) -> float:
         """Return after how many seconds a rank may have been silent for too long, or is throttled.
 
         At most half the period of the checks.
@@ -150,6 +128,12 @@ class Ranks:
         heard = (one.last_heard for one in ranks if not one.is_missed and one.computed is None)
         left = (last + self._silence_limit - now for last in heard if last)
         return min(_CHECK_PERIOD / 2, max(0.0, min(left, default=1.0)) + _LATER)
+
+    def work(self, now: float) -> None:
+        """Stop and continue those throttled ranks for which it is time."""
+        for rank in self._processes.values():
+            if rank.throttle:
+                rank.throttle.work(now)
 
     def _set_quota(self, rank: RankProcess, share: float, period: float) -> None:
         entry = self.journal.record("group", name=cgroup_of(rank.pid))
@@ -183,13 +167,14 @@ class Ranks:
         self._processes.clear()
         return left
 
-    def _check_heartbeats(self, now: float) -> None:
+    def check_heartbeats(self) -> None:
         """Report each rank once that has been silent for longer than its limit.
 
         While the agent itself does not run (it waits for a processor, is stopped, or is busy with a
         request), heartbeats may wait to be read: that time does not count as silence. Neither does
         that in which the rank waits for a processor.
         """
+        now = time.monotonic()
         missing = max(0.0, now - self._last_check - _CHECK_PERIOD)
         self._last_check = now
         for slot, rank in self._processes.items():

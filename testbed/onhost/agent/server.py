@@ -255,7 +255,8 @@ class Agent:
         if self._has_to_look_at_carriers:
             self._look_at_carriers()
         if self._started:
-            self._started.look(time.monotonic())
+            self._started.check_heartbeats()
+            self._started.work(time.monotonic())
         self._questions = [q for q in self._questions if not self._over(q)]
         silence = time.monotonic() - self._last_request
         if self._silence_limit and silence > self._silence_limit:
