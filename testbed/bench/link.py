@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
 import orjson
 
+from testbed.bench.link_reader import AtEnd, LinkReader
 from testbed.bench.ssh import Channel
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, HostTimeout
@@ -24,12 +26,16 @@ from testbed.onhost.frames import Decoder, Message, encode, parse_body
 Listener = Callable[[str, Message, float], None]
 """Called with (host, message, arrival) for every event, and `{"event": "lost"}` at the end.
 
-Must be quick: it runs in the thread that reads the line."""
+Must be quick: it runs in the thread that reads all links."""
+
 
 _PROMPT = ("alive", "clock")
 """Requests that an agent answers at once, so that the time of the answer is that of the line."""
 
 _RECENT = 15
+
+_READER = LinkReader()
+"""Reads the links of this process, whichever lab they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,7 @@ class AgentLink:
         self._took: deque[float] = deque(maxlen=_RECENT)
         """Seconds that each of the last few prompt answers took."""
         self._decoder = Decoder(parse=_parsed)
-        self._reading = Lock()
-        """Held while what has come is taken from the channel, in its order."""
-        self._is_read = False
-        """Nothing is read any more."""
-        channel.call_when_readable(self._read)
+        _READER.add(channel.fileno(), self._read)
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
         """Send a request and wait for the answer.
@@ -152,35 +154,26 @@ class AgentLink:
         self._ended.set()
         self._channel.close()
 
-    def _read(self) -> bool:
-        """Handle what has come; return whether more may come.
-
-        The end of the link may take time, so that is handled in a thread of its own.
-        """
-        with self._reading:
-            while not self._is_read and (data := self._channel.receive()) is not None:
-                if reason := self._taken(data):
-                    self._is_read = True
-                    name = f"end of {self.host}"
-                    Thread(target=self._end, args=[reason], name=name, daemon=True).start()
-            return not self._is_read
-
-    def _taken(self, data: bytes) -> str:
-        """Handle what an agent sent; return why nothing of it is read any more, or nothing."""
+    def _read(self) -> AtEnd | None:
+        """Handle what has come; return what to do at the end of the link, once that has come."""
+        data = self._channel.receive()
+        if data is None:
+            return None
         if not data:
-            return "its agent's link ended"
+            return partial(self._end, "its agent's link ended")
         received = self._heard = now()
         try:
             for message in self._decoder.feed(data):
                 self._handle(message, received)
-        except Exception as error:  # whatever this agent sent, it must not end who reads
-            return f"its agent sent {data[:80]!r}: {error}"
-        return ""
+        except Exception as error:  # whatever this agent sent, the others are to be heard
+            return partial(self._end, f"its agent sent {data[:80]!r}: {error}")
+        return None
 
     def _end(self, reason: str) -> None:
         why = self._channel.complaint().splitlines()[-1:] or [self._broken]
         self._lose(f"{reason}: {why[0]}" if why[0] else reason)
         self._channel.close()
+        self._channel.release()
 
     def _handle(self, message: Message, received: float) -> None:
         if "re" not in message:

@@ -7,16 +7,15 @@ changed key is refused, and the hint has the command that accepts it.
 from __future__ import annotations
 
 import errno
+import os
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Event
 from typing import Any
 
 import fabric
 import paramiko
-from paramiko.buffered_pipe import BufferedPipe
 
 from testbed.clock import Deadline, bounded
 from testbed.commands import typed
@@ -107,55 +106,57 @@ def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:
     return tuple(Path(name).expanduser() for name in named.split())
 
 
-class _Announced(BufferedPipe):  # type: ignore[type-arg] # only the stub is generic
-    """The buffer of a paramiko channel, which says when something has come.
+class _Readable(Event):
+    """A file that can be read while a buffer of a paramiko channel holds data, or is closed.
 
-    So that it is taken without a change of threads, that is said in the thread that decrypts it.
-    paramiko has one for each connection.
+    `paramiko.Channel.fileno` gives one for output and errors together, which may be cleared by what
+    reads the one while the other comes. The buffer calls `set` and `clear` with its lock held.
     """
 
-    def __init__(self, transport: paramiko.Transport) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.call: Callable[[], object] = lambda: None
-        self._transport = transport
-        self._has_ended = False
+        self._file, self._other_end = os.pipe()
 
-    def feed(self, data: bytes) -> None:
-        super().feed(data)
-        if self._transport.clear_to_send.is_set():
-            self.call()
-        else:  # who reads may wait until keys are exchanged, which this thread must do
-            self._call_elsewhere()
+    def fileno(self) -> int:
+        return self._file
+
+    def set(self) -> None:
+        if not self.is_set():
+            super().set()
+            os.write(self._other_end, b"!")
+
+    def clear(self) -> None:
+        if self.is_set():
+            super().clear()
+            os.read(self._file, 1)
 
     def close(self) -> None:
-        super().close()
-        if not self._has_ended:  # paramiko closes it more than once, with locks that `call` needs
-            self._has_ended = True
-            self._call_elsewhere()
-
-    def _call_elsewhere(self) -> None:
-        Thread(target=self.call, name="reader of a channel", daemon=True).start()
+        os.close(self._file)
+        os.close(self._other_end)
 
 
 class Channel:
     """A command that runs on a host, as a stream of bytes both ways."""
 
     def __init__(self, host: str, connection: fabric.Connection, channel: paramiko.Channel) -> None:
-        """Take a channel on which no command runs yet."""
         self._host = host
         self._connection = connection
         self._channel = channel
-        self._came = channel.in_buffer = _Announced(channel.get_transport())
+        self._readable: _Readable | None = None
 
-    def call_when_readable(self, read: Callable[[], object]) -> None:
-        """Have a function called now, and whenever more has come, or the end.
+    def fileno(self) -> int:
+        """Return a file that can be read while `receive` returns anything; see `release`."""
+        if self._readable is None:
+            self._readable = _Readable()
+            self._channel.in_buffer.set_event(self._readable)
+        return self._readable.fileno()
 
-        There may be several pieces for one call: `receive` is to be called until it returns None.
-        The function must be quick: nothing else of this host is received meanwhile. Calls come from
-        several threads, and may come at once.
-        """
-        self._came.call = read
-        read()
+    def release(self) -> None:
+        """Close the file of `fileno`, which nothing may wait for any more; safe to call twice."""
+        if self._readable is not None:
+            self._channel.in_buffer.set_event(Event())
+            self._readable.close()
+            self._readable = None
 
     def send(self, data: bytes) -> None:
         """Send to the command's standard input; raise HostError when the connection is lost.
@@ -178,7 +179,8 @@ class Channel:
                 return self._channel.recv(1 << 16)
         except (OSError, EOFError, paramiko.SSHException):
             return b""
-        return b"" if has_ended else None
+        # A packet may hold no data: what it woke must sleep again.
+        return self._channel.in_buffer.empty() or (b"" if has_ended else None)
 
     def complaint(self) -> str:
         """Return the text that the command has written to standard error so far."""
@@ -224,13 +226,12 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
         assert transport is not None
         channel = transport.open_session(_WINDOW, timeout=max(0.001, deadline.left))
         channel.settimeout(_SEND_LIMIT)
-        found = Channel(host, connection, channel)
         channel.exec_command(command)
     except BaseException:
         for hop in hops:
             hop.client.close()
         raise
-    return found
+    return Channel(host, connection, channel)
 
 
 def _hops(connection: fabric.Connection) -> list[fabric.Connection]:

@@ -2,8 +2,8 @@
 
 The orchestrator's side is the real one from the bytes of the links on: `AgentLink`, the inbox, the
 record on the disk, what is known of the running job, the policy. It has one core, the process that
-is all the agents has another. The lines are TCP, and one thread reads them: SSH is left out, with
-its thread for each host and most of what a report takes of a core (`bench_ssh_reports.py`).
+is all the agents has another. The lines are TCP: SSH is left out, and with it most of what a report
+takes of a core (`bench_ssh_reports.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from statistics import median, quantiles
@@ -51,7 +51,6 @@ from testbed.run.running_jobs import RunningJobs
 from testbed.run.step_pace import StepPace
 from testbed.run.step_record import StepRecord
 from testbed.schema import Lab, load_lab
-from tests.bench.line_reader import LineReader
 
 ROOT = Path(__file__).parents[2]
 AGENTS = 1000
@@ -60,9 +59,6 @@ SYMPTOMS_S = 50.0
 SECONDS = 25.0
 WARM_UP_S = 1.0
 P99_S = 2e-3
-
-
-_LINES = LineReader()
 
 
 class SocketChannel:
@@ -77,14 +73,12 @@ class SocketChannel:
         except OSError as error:
             raise HostError("an agent", str(error)) from error
 
-    def call_when_readable(self, read: Callable[[], bool]) -> None:
-        _LINES.add(self._line.fileno(), read)
+    def fileno(self) -> int:
+        return self._line.fileno()
 
-    def receive(self) -> bytes | None:
+    def receive(self) -> bytes:
         try:
-            return self._line.recv(1 << 16, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return None
+            return self._line.recv(1 << 16)
         except OSError:
             return b""
 
@@ -94,6 +88,9 @@ class SocketChannel:
     def close(self) -> None:
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
+
+    def release(self) -> None:
+        self._line.close()
 
 
 class Repeated(PolicyController):

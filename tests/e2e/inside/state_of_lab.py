@@ -6,10 +6,10 @@ Hosts are asked over SSH, instruments by their drivers; a host that is starting 
 from __future__ import annotations
 
 import json
+import select
 import sys
 import time
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from testbed.bench import ssh
@@ -42,13 +42,10 @@ def look(name: str) -> dict[str, Any]:
             if deadline.passed:
                 raise
             time.sleep(0.1)
-    text, came = b"", Event()
-    channel.call_when_readable(came.set)
+    text = b""
     while (piece := channel.receive()) != b"":
         text += piece or b""
-        if piece is None:
-            assert came.wait(deadline.left), f"{name} does not answer"
-            came.clear()
+        assert select.select([channel], [], [], deadline.left)[0], f"{name} does not answer"
     channel.close()
     lines = text.decode().splitlines()
     links, routes, neighbours, shaping = (json.loads(line) for line in lines[:4])

@@ -23,7 +23,7 @@ class PipeChannel:
 
     def __init__(self, host, command):
         self._host = host
-        self._reader = None
+        self._link_is_done = threading.Event()
         self.process = subprocess.Popen(
             ["sh", "-c", command],
             stdin=subprocess.PIPE,
@@ -39,9 +39,8 @@ class PipeChannel:
         except (OSError, ValueError) as error:
             raise HostError(self._host, f"the pipe broke: {error}") from error
 
-    def call_when_readable(self, read):
-        self._reader = threading.Thread(target=read, daemon=True)
-        self._reader.start()
+    def fileno(self):
+        return self.process.stdout.fileno()
 
     def receive(self):
         return os.read(self.process.stdout.fileno(), 1 << 16)
@@ -59,6 +58,9 @@ class PipeChannel:
         with suppress(BrokenPipeError):  # what was not sent yet will never be
             self.process.stdin.close()
 
+    def release(self):
+        self._link_is_done.set()
+
     def end(self):
         """See the process end, as it does once its line is closed."""
         self.close()
@@ -68,12 +70,7 @@ class PipeChannel:
             self.process.kill()
             self.process.wait()
             raise
-        if self._reader is not None:
-            self._reader.join(10)  # then a thread handles the end of the link
-        for thread in threading.enumerate():
-            if thread.name == f"end of {self._host}":
-                thread.join(10)
-                assert not thread.is_alive()
+        assert self._link_is_done.wait(10)
         self.process.stdout.close()
         self.process.stderr.close()
 

@@ -1,5 +1,7 @@
 """A host that cannot take part says so before the run touches anything."""
 
+import os
+import select
 import socket
 import sys
 import threading
@@ -155,46 +157,25 @@ def test_output_is_read_at_once_while_a_stopped_host_owes_an_exchange_of_keys(
     exchange.join()
 
 
-def test_who_reads_a_channel_is_called_when_output_or_the_end_has_come(ssh_host):
+def test_the_file_of_a_channel_can_be_read_while_output_or_the_end_has_come(ssh_host):
     with ssh_host.at_home():
         command = "echo trouble >&2; read line; echo $line; read line"
         channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", command, soon())
-    came = threading.Event()
-    channel.call_when_readable(came.set)
-    assert came.is_set()  # it may have come before
-    came.clear()
-    assert not came.wait(0.2)  # what it complains of is not output
+    assert not select.select([channel], [], [], 0.2)[0]  # what it complains of is not output
     assert channel.receive() is None
     for word in (b"one\n", b""):
         channel.send(b"one\n")
-        assert came.wait(10)
-        came.clear()
+        assert select.select([channel], [], [], 10)[0]
         assert channel.receive() == word
-    assert channel.receive() == b""  # the end stays
+    assert select.select([channel], [], [], 0)[0]  # the end stays
+    assert channel.receive() == b""
     assert channel.complaint() == "trouble"
     channel.close()
-
-
-@pytest.mark.parametrize("are_exchanged", [False, True])
-def test_output_is_read_where_it_is_decrypted_unless_keys_are_exchanged(ssh_host, are_exchanged):
-    """Who reads may have to send, and only that thread can bring the exchange to its end."""
-    with ssh_host.at_home():
-        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", "exec cat", soon())
-    transport, came, threads = channel._connection.transport, threading.Event(), []
-
-    def read():
-        threads.append(threading.current_thread())
-        if channel.receive():
-            came.set()
-
-    channel.call_when_readable(read)
-    channel.send(b"hello")
-    if are_exchanged:
-        transport.clear_to_send.clear()
-    assert came.wait(10)
-    transport.clear_to_send.set()
-    assert (threads[-1] is transport) != are_exchanged
-    channel.close()
+    file = channel.fileno()
+    channel.release()
+    channel.release()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
 
 
 def _exchange_keys(transport):
@@ -222,7 +203,8 @@ def behind(ssh_host):
 def test_data_through_a_jump_host_is_sent_at_once_and_both_connections_close_together(behind):
     channel = ssh.run("h0", behind("127.0.0.1"), "exec cat", soon())
     channel.send(b"hello")
-    assert _received(channel, 5) == b"hello"
+    assert select.select([channel], [], [], 10)[0]
+    assert channel.receive() == b"hello"
     (line,) = [s for s in map(_line_of, _hops(channel._connection)) if s]
     assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
     channel.close()

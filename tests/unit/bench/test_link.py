@@ -29,13 +29,8 @@ class SocketChannel:
         except OSError as error:
             raise HostError("h0", f"the line broke: {error}") from error
 
-    def call_when_readable(self, read):
-        threading.Thread(target=self._read_all, args=[read], daemon=True).start()
-
-    def _read_all(self, read):
-        while read():
-            pass
-        self._line.close()
+    def fileno(self):
+        return self._line.fileno()
 
     def receive(self):
         try:
@@ -49,6 +44,9 @@ class SocketChannel:
     def close(self):
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)
+
+    def release(self):
+        self._line.close()
 
 
 class FarSide:

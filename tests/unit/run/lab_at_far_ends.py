@@ -131,19 +131,17 @@ class Near:
         except OSError as error:
             raise HostError(self._host, f"the line broke: {error}") from error
 
-    def call_when_readable(self, read):
-        threading.Thread(target=self._read_all, args=[read], daemon=True).start()
-
-    def _read_all(self, read):
-        while read():
-            pass
-        self._line.close()
+    def fileno(self):
+        return self._line.fileno()
 
     def receive(self):
         try:
             return self._line.recv(1 << 16)
         except OSError:
             return b""
+
+    def release(self):
+        self._line.close()
 
     def complaint(self):
         return ""

@@ -1,8 +1,8 @@
-"""One thread that reads the lines of all agents of a benchmark.
+"""One thread that reads the lines of all agents.
 
 A thread for each would be as simple, but those of a thousand hosts wait for Python's lock together,
 and each that waits makes the holder let go of it after the switch interval: they then spend the
-processor on waking each other. Over SSH there is one for each, whose decryption takes more.
+processor on waking each other.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ it would spend more on taking it from one another than on the reports; some toge
 meanwhile their handling is not disturbed.
 """
 
-Read = Callable[[], bool]
-"""Takes what has come, without waiting; returns whether more may come."""
+AtEnd = Callable[[], None]
+Read = Callable[[], AtEnd | None]
+"""Takes what has come, without waiting; returns None, or after the end what is to be done then."""
 
 
-class LineReader:
+class LinkReader:
     """Calls back for each of its files that can be read; its thread lives while it has any."""
 
     def __init__(self) -> None:
@@ -32,7 +33,10 @@ class LineReader:
         self._changing = Lock()
 
     def add(self, file: int, read: Read) -> None:
-        """Have `read` called whenever the file can be read, until no more may come."""
+        """Have `read` called whenever the file can be read, until it returns what to do at the end.
+
+        That is then called in a thread of its own, and may take time; `read` must not.
+        """
         with self._changing:
             if self._selector is not None:
                 self._selector.register(file, selectors.EVENT_READ, read)
@@ -45,8 +49,9 @@ class LineReader:
         while selector is self._selector:
             ready = selector.select()
             for key, _ in ready:
-                if not key.data():
+                if (at_end := key.data()) is not None:
                     self._remove(key.fd, selector)
+                    Thread(target=at_end, name="end of an agent", daemon=True).start()
             if len(ready) > 1:
                 time.sleep(_PAUSE)
 
