@@ -45,9 +45,11 @@ def print_stages(profile: Profile, windows: Mapping[tuple[str, int], float], pag
 def print_stalls(rows: Sequence[Stall], page: Console) -> None:
     """Print what each delay costs an iteration in each mode."""
     page.print(Text("\nWhat a delay of the switch costs", style="bold"))
-    table = plain_table("requests", *_STALL, right=_STALL)
+    right = (*_STALL, "of an iteration")
+    table = plain_table("requests", *right, right=right)
     for row in rows:
-        table.add_row(row.mode, *_stall_cells(row))
+        share = f"{round(100 * row.overhead, 2) + 0.0:.2f} %"
+        table.add_row(row.mode, *_stall_cells(row), share)
     page.print(table)
 
 
@@ -68,13 +70,12 @@ def print_planned_stalls(rows: Sequence[tuple[str, Stall]], page: Console) -> No
             )
 
 
-_STALL = ("delay", "iteration", "optimum", "stall", "formula", "of an iteration")
+_STALL = ("delay", "iteration", "optimum", "stall", "formula")
 
 
 def _stall_cells(row: Stall) -> Iterator[str]:
     for seconds in (row.delay, row.iteration, row.optimum, row.stall, row.formula):
         yield quantity(seconds, "s")
-    yield f"{round(100 * row.overhead, 2) + 0.0:.2f} %"
 
 
 def windows_of(changes: Sequence[Change]) -> dict[tuple[str, int], float]:

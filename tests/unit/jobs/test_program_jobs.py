@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from testbed.collectives.exchanges import matchings_of
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
-from testbed.jobs.contracts import FIRST_ADDRESS, PairwiseJob, ProgramJob, ProgramOutput, RailsJob
+from testbed.jobs.contracts import (
+    FIRST_ADDRESS,
+    PairedRailsJob,
+    ProgramJob,
+    ProgramOutput,
+    RailsJob,
+)
 from testbed.jobs.nccl_programs import NcclTests
 from testbed.jobs.program_descriptors import (
     CommandOptions,
@@ -85,15 +92,20 @@ def test_a_script_with_a_mesh_has_its_groups_on_rails_and_runs_as_ever_on_a_pack
     assert on_rails.groups == {"dp0": (0, 2), "dp1": (1, 3), "pp0": (0, 1), "pp1": (2, 3)}
     assert on_rails.controllers == ("rails",)
     along = {"dp": [[0, 2], [1, 3]], "pp": [[0, 1], [2, 3]]}
-    told = {"groups": along, "in_pairs": {}}
+    told = {"groups": along, "matchings": {}, "in_pairs": {}}
     assert on_rails.for_rank() == {"kind": "program", "options": told}
 
 
 def test_groups_of_more_than_two_have_collectives_in_pairs_and_are_named():
     on_rails = Torchrun(TorchrunOptions(8, ("t.py",), mesh={"dp": 4, "pp": 2})).on_circuits()
-    assert isinstance(on_rails, PairwiseJob)
-    assert on_rails.in_pairs == {"dp0", "dp1"}
-    (dimension, told), *others = on_rails.for_rank()["options"]["in_pairs"].items()
+    assert isinstance(on_rails, PairedRailsJob)
+    assert on_rails.matchings == {
+        "dp0": matchings_of((0, 2, 4, 6)),
+        "dp1": matchings_of((1, 3, 5, 7)),
+    }
+    options = on_rails.for_rank()["options"]
+    assert list(options["matchings"]) == ["dp"]
+    (dimension, told), *others = options["in_pairs"].items()
     assert (dimension, others) == ("dp", [])
     assert [each["collective"] for each in told] == ["all-reduce", "reduce-scatter", "all-gather"]
     assert {each["ranks"] for each in told} == {4}
