@@ -31,6 +31,13 @@ async def serve(directory):
     return server, lambda: asyncssh.connect("127.0.0.1", server.get_port(), **login)
 
 
+async def ended_in_loop(started):
+    """Wait until processes have ended; their loop must hear of that while it runs."""
+    for process in started:
+        await asyncio.wait_for(process.wait(), 10)
+        process._transport.close()
+
+
 @pytest.mark.parametrize("is_early", [True, False], ids=["before-its-start", "while-it-runs"])
 def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch, is_early):
     ended = tmp_path / "ended"
@@ -64,9 +71,7 @@ def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch
         while not ended.exists() and time.monotonic() < limit:
             await asyncio.sleep(0.01)
         server.close()
-        for process in started:  # this loop must hear of their end while it runs
-            await asyncio.wait_for(process.wait(), 10)
-            process._transport.close()
+        await ended_in_loop(started)
 
     asyncio.run(drill())
     assert ended.exists()
@@ -74,13 +79,19 @@ def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch
 
 def test_an_answer_is_one_packet(tmp_path, monkeypatch):
     empty, process = [], SSHConnection._packet_handlers[MSG_IGNORE]
+    start, started = asyncio.create_subprocess_exec, []
 
     def note(connection, *packet):
         if connection.is_client():
             empty.append(packet)
         return process(connection, *packet)
 
+    async def noted(*arguments, **options):
+        started.append(await start(*arguments, **options))
+        return started[-1]
+
     monkeypatch.setitem(SSHConnection._packet_handlers, MSG_IGNORE, note)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
 
     async def drill():
         server, log_in = await serve(tmp_path)
@@ -91,6 +102,7 @@ def test_an_answer_is_one_packet(tmp_path, monkeypatch):
                 command.stdin.write(b"word\n")
                 assert await command.stdout.readexactly(5) == b"word\n"
         server.close()
+        await ended_in_loop(started)
         return len(empty) - begun
 
     assert asyncio.run(drill()) == 0
