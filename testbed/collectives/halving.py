@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.collectives.schedule import Numbers, Operation, Round, Schedule, Send
+from testbed.collectives.schedule import Numbers, Operation, Pair, Round, Schedule, Send
 
 
 def halving_doubling(ranks: int) -> Schedule:
@@ -57,6 +57,17 @@ def in_pairs(ranks: int) -> tuple[Schedule, ...]:
         Schedule("halving", "reduce-scatter", ranks, ranks, first),
         Schedule("doubling", "all-gather", ranks, ranks, second),
     )
+
+
+def pairs_met(ranks: int) -> tuple[tuple[Pair, ...], ...]:
+    """Return the pairs of ranks that meet in `in_pairs`, as matchings; each pair is in one."""
+    seen: set[Pair] = set()
+    matchings = []
+    for step in in_pairs(ranks)[0].rounds:
+        if new := tuple(pair for pair in step.pairs if pair not in seen):
+            matchings.append(new)
+            seen.update(new)
+    return tuple(matchings)
 
 
 def _greatest_power(name: str, ranks: int) -> int:

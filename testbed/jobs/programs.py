@@ -110,8 +110,8 @@ class TorchrunOnRails(Torchrun):
     controllers = ("rails",)
 
     def __init__(self, options: TorchrunOptions) -> None:
-        from testbed.collectives.exchanges import matchings_of
         from testbed.collectives.groups import groups, named
+        from testbed.collectives.halving import pairs_met
 
         super().__init__(options)
         assert options.mesh is not None
@@ -119,7 +119,12 @@ class TorchrunOnRails(Torchrun):
         self.topology = None
         self.groups = named(self._along)
         self.matchings = {
-            name: matchings_of(ranks) for name, ranks in self.groups.items() if len(ranks) > 2
+            name: tuple(
+                tuple((ranks[one], ranks[other]) for one, other in pairs)
+                for pairs in pairs_met(len(ranks))
+            )
+            for name, ranks in self.groups.items()
+            if len(ranks) > 2
         }
 
     def for_rank(self) -> Mapping[str, Any]:
@@ -128,8 +133,7 @@ class TorchrunOnRails(Torchrun):
         Of dimensions whose groups meet in pairs only, it has the matchings, and the collectives
         that they can do so.
         """
-        from testbed.collectives.exchanges import matchings
-        from testbed.collectives.halving import in_pairs
+        from testbed.collectives.halving import in_pairs, pairs_met
         from testbed.collectives.schedule import to_json
 
         told = {name: list(map(list, found)) for name, found in self._along.items()}
@@ -137,7 +141,7 @@ class TorchrunOnRails(Torchrun):
         options = {
             "groups": told,
             "matchings": {
-                n: [list(map(list, p)) for p in matchings(of)] for n, of in ranks.items()
+                n: [list(map(list, p)) for p in pairs_met(of)] for n, of in ranks.items()
             },
             "in_pairs": {n: [to_json(each) for each in in_pairs(of)] for n, of in ranks.items()},
         }

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from testbed.collectives.broadcasts import chain
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.exchanges import all_to_all, one_factorisation
-from testbed.collectives.halving import folded_halving_doubling, halving_doubling, in_pairs
+from testbed.collectives.halving import (
+    folded_halving_doubling,
+    halving_doubling,
+    in_pairs,
+    pairs_met,
+)
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
@@ -40,6 +45,11 @@ def test_collectives_in_pairs_are_verified_and_need_one_port_a_rank(ranks: int) 
     for schedule in found:
         verify(schedule)
         assert most_peers(schedule) <= 1
+    met = [pair for matching in pairs_met(ranks) for pair in matching]
+    assert len(met) == len(set(met)), "each pair once"
+    assert {frozenset(pair) for pair in met} == {
+        frozenset(pair) for each in found for step in each.rounds for pair in step.pairs
+    }
     halves = ["reduce-scatter", "all-gather"] if ranks & (ranks - 1) == 0 else []
     assert [each.collective for each in found] == ["all-reduce", *halves]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from testbed.collectives.exchanges import matchings_of
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
 from testbed.jobs.contracts import (
@@ -100,8 +99,8 @@ def test_groups_of_more_than_two_have_collectives_in_pairs_and_are_named():
     on_rails = Torchrun(TorchrunOptions(8, ("t.py",), mesh={"dp": 4, "pp": 2})).on_circuits()
     assert isinstance(on_rails, PairedRailsJob)
     assert on_rails.matchings == {
-        "dp0": matchings_of((0, 2, 4, 6)),
-        "dp1": matchings_of((1, 3, 5, 7)),
+        "dp0": (((0, 4), (2, 6)), ((0, 2), (4, 6))),
+        "dp1": (((1, 5), (3, 7)), ((1, 3), (5, 7))),
     }
     options = on_rails.for_rank()["options"]
     assert list(options["matchings"]) == ["dp"]
