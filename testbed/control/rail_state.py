@@ -61,4 +61,5 @@ def gone(state: State) -> Iterator[str]:
 
 
 def failed(state: State, reason: str) -> Step:
+    """Return the state in which nobody waits any more, and the command that ends the trial."""
     return replace(state, has_failed=True, waiting={}, joining={}), (Fail(reason),)
