@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from testbed.clock import Deadline
 from testbed.errors import LabError
 from testbed.propius.records import client_fields, client_of, job_fields, job_of
 from testbed.propius.store import ClientAct, JobAct
@@ -18,6 +20,7 @@ from testbed.tenancy.replies import Reply
 
 _TURN_S = 20.0
 """How long a transaction waits for those of other processes."""
+_AGAIN_S = 0.01
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
@@ -42,7 +45,7 @@ class EmbeddedStore:
             self._base = sqlite3.connect(
                 path, timeout=_TURN_S, isolation_level=None, check_same_thread=False
             )
-            self._base.execute("PRAGMA journal_mode=WAL")
+            _log_ahead(self._base)
             self._base.execute("PRAGMA synchronous=NORMAL")
             self._base.executescript(_TABLES)
         except sqlite3.Error as error:
@@ -148,3 +151,20 @@ class EmbeddedStore:
         else:
             record = json.dumps(client_fields(after))
             self._base.execute("INSERT OR REPLACE INTO clients VALUES (?, ?)", (client, record))
+
+
+def _log_ahead(base: sqlite3.Connection) -> None:
+    """Set write-ahead logging, which readers need so that they do not wait for writers.
+
+    Of processes that do so at once on a new file some are refused without a wait, whatever the
+    time-out, where each holds a lock that another one needs (sqlite.org/c3ref/busy_handler.html).
+    """
+    deadline = Deadline.after(_TURN_S)
+    while True:
+        try:
+            base.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or deadline.passed:
+                raise
+            time.sleep(_AGAIN_S)

@@ -8,7 +8,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from threading import Thread
+from threading import Barrier, Thread
 from unittest.mock import ANY
 
 import pytest
@@ -172,6 +172,21 @@ def switching_often():
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(usual)
+
+
+def test_all_who_open_a_new_embedded_store_at_once_can_write_to_it(tmp_path):
+    """SQLite refuses some of them at once and waits for none, in every sixth file or so."""
+    together = Barrier(8)
+
+    def opened(number, path):
+        together.wait(10)
+        register(open_store(path), f"job {number}", {})
+
+    for number in range(40):
+        path = str(tmp_path / f"{number}.db")
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(partial(opened, path=path), range(8))) == [None] * 8
+        assert len(open_store(path).jobs()) == 8
 
 
 def test_threads_that_accept_at_once_exceed_no_demand_and_bind_no_client_twice(store_url, store):
