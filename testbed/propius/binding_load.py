@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -16,8 +16,10 @@ from testbed.propius.balancer import SERVICE as CLIENTS
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.participant import Participant
 from testbed.propius.rpc import Caller, calling
+from testbed.tenancy.attributes import Attributes, Constraints
 from testbed.tenancy.jobs import Phase
 from testbed.tenancy.replies import Reply
+from testbed.tenancy.traces import Population, generate
 
 _LOOK_EVERY = 0.02
 _ONE_MORE = 0.1
@@ -29,11 +31,16 @@ Members = Mapping[tuple[str, int], set[str]]
 
 
 class JobLoad:
-    """Jobs that ask for round after round, each as soon as the one before it has its clients."""
+    """Jobs that ask for round after round, each as soon as the one before it has its clients.
 
-    def __init__(self, job_manager: str, jobs: int, demand: int) -> None:
+    They take turns to have one of the `levels` of public constraints.
+    """
+
+    def __init__(
+        self, job_manager: str, jobs: int, demand: int, levels: Sequence[Constraints] = ((),)
+    ) -> None:
         self._at = job_manager
-        self._names = [f"job {number}" for number in range(jobs)]
+        self._levels = {f"job {number}": levels[number % len(levels)] for number in range(jobs)}
         self._demand = demand
         self.had: dict[tuple[str, int], set[str]] = {}
         """By job and round, the clients that the control plane says are bound to it."""
@@ -50,12 +57,15 @@ class JobLoad:
 
     def run(self, over: Event) -> None:
         """Run all jobs until `over` is set."""
-        with ThreadPoolExecutor(len(self._names)) as pool:
-            list(pool.map(lambda name: self._run(name, over), self._names))
+        with ThreadPoolExecutor(len(self._levels)) as pool:
+            list(pool.map(lambda name: self._run(name, over), self._levels))
 
     def _run(self, name: str, over: Event) -> None:
         with calling(self._at, DESCRIPTOR.services_by_name["JobManager"]) as jobs:
-            asked = messages.Registration(job=name, rounds=9, demand=self._demand)
+            level = dict(self._levels[name])
+            asked = messages.Registration(
+                job=name, public_constraints=level, rounds=9, demand=self._demand
+            )
             assert jobs("Register", asked).reply == Reply.OK
             number = 0
             while not over.is_set():
@@ -115,26 +125,31 @@ class Findings:
 
 
 class ClientLoad:
-    """Threads with clients of their own that seek, accept and are released at once."""
+    """Threads with clients of their own that seek, accept and are released at once.
 
-    def __init__(self, balancer: str, name: str, threads: int, of_each: int) -> None:
+    All have the same attributes, or `drawn` ones, as in the traces of the simulation, by the name.
+    """
+
+    def __init__(
+        self, balancer: str, name: str, threads: int, of_each: int, *, drawn: bool = False
+    ) -> None:
         self._at = balancer
-        self._name = name
-        self._threads = threads
-        self._of_each = of_each
+        self._threads = [
+            [f"{name} {thread}.{number}" for number in range(of_each)] for thread in range(threads)
+        ]
+        self._attributes = _attributes(name, self._threads, drawn)
         self._lock = Lock()
         self.found = Findings()
 
     def run(self, over: Event) -> None:
         """Run all clients until `over` is set; then ask for each what it was not told."""
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(lambda thread: self._run(thread, over), range(self._threads)))
+        with ThreadPoolExecutor(len(self._threads)) as pool:
+            list(pool.map(lambda names: self._run(names, over), self._threads))
 
-    def _run(self, thread: int, over: Event) -> None:
-        names = [f"{self._name} {thread}.{number}" for number in range(self._of_each)]
-        rng = random.Random(" ".join(names))
+    def _run(self, names: Sequence[str], over: Event) -> None:
+        rng, had = random.Random(" ".join(names)), self._attributes
         with calling(self._at, CLIENTS) as managers:
-            mine = {name: Participant(managers, name, _PUBLIC, {}, 1.0) for name in names}
+            mine = {name: Participant(managers, name, had[name], {}, 1.0) for name in names}
             while not over.is_set():
                 name = rng.choice(names)
                 try:
@@ -170,11 +185,22 @@ class ClientLoad:
 
     def _hear_the_rest(self, managers: Caller, name: str) -> None:
         """Ask what came of an acceptance whose answer was lost."""
-        asked = messages.Presence(client=name, attributes=_PUBLIC, speed=1.0)
+        asked = messages.Presence(client=name, attributes=self._attributes[name], speed=1.0)
         found = managers("CheckIn", asked)
         if found.reply == Reply.BOUND:
             with self._lock:
                 self.found.told[found.job, found.round].add(name)
+
+
+def _attributes(
+    name: str, threads: Sequence[Sequence[str]], drawn: bool
+) -> Mapping[str, Attributes]:
+    clients = [client for names in threads for client in names]
+    if not drawn:
+        return dict.fromkeys(clients, _PUBLIC)
+    seed = int.from_bytes(name.encode(), "big")
+    devices = generate(Population(len(clients)), seed).clients
+    return {client: device.attributes for client, device in zip(clients, devices, strict=True)}
 
 
 def told_otherwise(told: Members, had: Members) -> int:

@@ -1,11 +1,12 @@
 """A program for the ranks of a job `command`: how fast, and how safely, clients are bound.
 
-    python3 -m testbed.propius.binding_program MANAGERS KILLED [POLICY] ADDRESS_OF_RANK_0
+    python3 -m testbed.propius.binding_program MANAGERS KILLED [POLICY [LEVELS]] ADDRESS_OF_RANK_0
 
 Rank 0 has the control plane, with so many client managers, each part a process, and six jobs, which
 ask for 40 clients again and again; every other rank has 192 clients, 16 of them at once. With
-KILLED, `yes`, one manager after the other is killed and started again. Rank 0 prints what came of
-it.
+KILLED, `yes`, one manager after the other is killed and started again. With LEVELS, `levels`, jobs
+have the constraints that Propius was evaluated with, and clients the devices of simulated traces,
+many of which do not meet them. Rank 0 prints what came of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -25,6 +27,7 @@ from testbed.propius.binding_load import ClientLoad, Findings, JobLoad, told_oth
 from testbed.propius.processes import ControlPlane
 from testbed.propius.rank_lines import RankLine, line_to_first, lines_to_ranks
 from testbed.tenancy.replies import Reply
+from testbed.tenancy.workload import LEVELS
 
 JOBS, DEMAND, THREADS, OF_EACH = 6, 40, 16, 12
 MEASURED_S, KILL_EVERY_S = 6.0, 1.0
@@ -35,28 +38,39 @@ _END_S = 60.0
 """How long the last answers may take."""
 
 
-def main(managers: int, killed: bool, policy: str, first: str, rank: int, ranks: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a trial is to measure."""
+
+    managers: int
+    killed: bool
+    policy: str
+    levels: bool
+
+
+def main(load: Load, first: str, rank: int, ranks: int) -> None:
     """Be the control plane and the jobs, or clients, until the time is over."""
     if rank == 0:
-        _be_control_plane(managers, killed, policy, first, ranks)
+        _be_control_plane(load, first, ranks)
     else:
-        _be_clients(first, rank)
+        _be_clients(load, first, rank)
 
 
-def _be_control_plane(managers: int, killed: bool, policy: str, first: str, ranks: int) -> None:
+def _be_control_plane(load: Load, first: str, ranks: int) -> None:
     with ExitStack() as stack:
         store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "records.db"
-        plane = ControlPlane(stack, str(store), managers, f"{first}:{CONTROL}", policy)
+        plane = ControlPlane(stack, str(store), load.managers, f"{first}:{CONTROL}", load.policy)
         meeting = lines_to_ranks(f"{first}:{LINES}", ranks, _MEETING_S)
         lines = stack.enter_context(meeting)
-        over, jobs = Event(), JobLoad(plane.job_manager.address, JOBS, DEMAND)
+        over, levels = Event(), LEVELS if load.levels else ((),)
+        jobs = JobLoad(plane.job_manager.address, JOBS, DEMAND, levels)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(over.set)
         asking = pool.submit(jobs.run, over)
         begun, used, busy = time.perf_counter(), plane.used(), _processors()
         for line in lines.values():
             line.say("begin")
-        restarts = _pass_time(plane, killed)
+        restarts = _pass_time(plane, load.killed)
         bound, took = jobs.bound, time.perf_counter() - begun
         used, share = plane.used() - used, _busy_share(busy, _processors())
         found, theirs = _findings(lines)
@@ -102,8 +116,9 @@ def _findings(lines: Mapping[int, RankLine]) -> tuple[Findings, float]:
     return found, share
 
 
-def _be_clients(first: str, rank: int) -> None:
-    clients = ClientLoad(f"{first}:{CONTROL}", f"client {rank}", THREADS, OF_EACH)
+def _be_clients(load: Load, first: str, rank: int) -> None:
+    name = f"client {rank}"
+    clients = ClientLoad(f"{first}:{CONTROL}", name, THREADS, OF_EACH, drawn=load.levels)
     over = Event()
     with line_to_first(f"{first}:{LINES}", rank, _MEETING_S) as line, ThreadPoolExecutor(1) as pool:
         assert line.hear(_MEETING_S) == "begin"
@@ -129,11 +144,10 @@ def _busy_share(before: tuple[int, int], after: tuple[int, int]) -> float:
 
 
 if __name__ == "__main__":
+    managers, killed, *more, first = sys.argv[1:]
     main(
-        int(sys.argv[1]),
-        sys.argv[2] == "yes",
-        sys.argv[3] if len(sys.argv) > 4 else "fifo",
-        sys.argv[-1],
+        Load(int(managers), killed == "yes", (more or ["fifo"])[0], more[1:] == ["levels"]),
+        first,
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
     )
