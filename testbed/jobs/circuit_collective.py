@@ -9,7 +9,7 @@ from typing import Any
 from testbed.analysis.collectives import FORWARDED, REPOINTED
 from testbed.analysis.metric_definitions import size_name
 from testbed.collectives.cost import Links
-from testbed.collectives.forwarding import forwarded
+from testbed.collectives.forwarding import Forwarded, forwarded
 from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.repointing import Joint, changes, pair_of, ring_joints, stages
 from testbed.collectives.schedule import Schedule, to_json
@@ -24,7 +24,7 @@ class _Execution:
     """An algorithm, re-pointed or forwarded: what ranks are sent, and what it costs."""
 
     stages: tuple[tuple[Circuits, Mapping[str, Any]], ...]
-    schedule: Schedule
+    schedule: Schedule | Forwarded
     changes: tuple[int, ...]
 
     def seconds(self, size: int, links: Links, late: Mapping[int, float]) -> tuple[float, float]:
@@ -65,7 +65,7 @@ class CircuitCollective(Job):
             return
         around = self._options.straggler is not None
         hops = forwarded(schedule, map(pair_of, self._ring), around_straggler=around)
-        stay = _Execution(((self._ring, hops.to_json()),), hops.as_sends(), ())
+        stay = _Execution(((self._ring, hops.to_json()),), hops, ())
         both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
         only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")
         self._executions |= {one: made for one, made in both.items() if one.endswith(only)}

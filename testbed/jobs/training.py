@@ -135,7 +135,7 @@ class AroundRing(Train):
     def _seconds(self, size: int, links: Links, late: Mapping[int, float]) -> float:
         from testbed.collectives.own_pace import seconds_at_own_pace
 
-        return seconds_at_own_pace(self._hops.as_sends(), size, links, late)[0]
+        return seconds_at_own_pace(self._hops, size, links, late)[0]
 
 
 class AllReduce(Job):

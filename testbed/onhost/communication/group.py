@@ -5,7 +5,8 @@ rank sends to the same peer round after round, as in a ring, there is no pause b
 of a chunk go out as soon as everything that earlier rounds do to them is done. Before it sends to
 another peer it finishes its own receives, and a large message waits until its receiver has done so
 and reports that it is ready; a rank that ran ahead would take port bandwidth from ranks that are
-still in an earlier round.
+still in an earlier round. Where each peer has a port of its own, it cannot: then there is no pause
+on any of the lines.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Group(Communicator):
         self._shared = shared
         self._number = 0
         """Runs since the last barrier."""
-        self._staging = memoryview(bytearray(STAGING))
+        self._stagings: list[memoryview] = []
         self._layouts: dict[tuple[int, int, int], Layout] = {}
 
     def barrier(self) -> None:
@@ -60,10 +61,12 @@ class Group(Communicator):
             layout = self._layouts[key] = Layout(
                 schedule, vector.size, vector.itemsize, shared=self._shared
             )
+        while len(self._stagings) < len(layout.incoming):
+            self._stagings.append(memoryview(bytearray(STAGING)))
         layout.reset((self.generation, self._epoch, self._number))
         for peer in layout.peers:
             self.connections.limit_unsent(peer, limited=not layout.stays)
-        return Execution(self.connections, layout, vector, self._staging).run()
+        return Execution(self.connections, layout, vector, self._stagings).run()
 
     def send_state(self, state: memoryview) -> None:
         """Send a job's state to the next rank, which calls `receive_state`."""

@@ -56,15 +56,16 @@ class Transfer:
 class Layout:
     """A rank's schedule on vectors of one size, created once and reset for each run.
 
-    Where ports are `shared`, receivers of large messages report when they are ready, if the sender
-    is another rank than before.
+    Where ports are `shared`, a rank sends, and receives, one message after the other, and receivers
+    of large messages report when they are ready, if the sender is another rank than before. Else
+    each peer has a line of its own, which waits for other lines only where elements are the same.
     """
 
     def __init__(
         self, schedule: RankSchedule, size: int, itemsize: int, *, shared: bool = True
     ) -> None:
         self.schedule = schedule  # kept, so that no other can have its identity
-        self._itemsize = itemsize
+        self._itemsize, self._shared = itemsize, shared
         bounds = chunk_bounds(size, schedule.chunks)
         self.sends, self.receives = (
             [Transfer(p, bounds[p.chunk][0], bounds[p.chunk + p.count - 1][1]) for p in parts]
@@ -78,6 +79,16 @@ class Layout:
         self._place_held_messages()
         if shared:
             self._add_ready_messages()
+        self.outgoing, self.incoming = self._lines(self.sends), self._lines(self.receives)
+        """The sends, and the receives, that come one after the other."""
+
+    def _lines(self, transfers: list[Transfer]) -> list[list[Transfer]]:
+        if self._shared:
+            return [transfers]
+        of_peer: dict[int, list[Transfer]] = {}
+        for transfer in transfers:
+            of_peer.setdefault(transfer.part.peer, []).append(transfer)
+        return list(of_peer.values())
 
     def _order(self) -> None:
         """Let each transfer wait for those of earlier rounds that are about the same elements."""
@@ -85,8 +96,13 @@ class Layout:
             earlier = (r for r in self.receives if r.part.round < send.part.round)
             send.after = tuple(r for r in earlier if r.overlaps(send))
         for receive in self.receives:
-            unsent = (s for s in self.sends if s.part.round <= receive.part.round)
-            receive.after = tuple(s for s in unsent if s.overlaps(receive))
+            here, peer = receive.part.round, receive.part.peer
+            first = [s for s in self.sends if s.part.round <= here]
+            if not self._shared:  # else receives are done one after the other
+                first += [r for r in self.receives if r.part.round < here and r.part.peer != peer]
+            receive.after = tuple(each for each in first if each.overlaps(receive))
+        if not self._shared:
+            return
         for send, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
             if send.part.peer != before.part.peer:
                 send.follows = (send.part.round, False)

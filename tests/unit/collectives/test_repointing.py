@@ -79,7 +79,11 @@ def test_a_round_that_needs_more_ports_than_a_rank_has_is_refused() -> None:
 
 
 def test_the_cost_counts_every_planned_circuit_change_once() -> None:
-    schedule, links = halving_doubling(8), Links(1e-3, 1e-8, reconfiguration=0.5)
-    dear, _ = seconds_at_own_pace(schedule, 1 << 20, links, changes=(0, 1, 2, 4, 5))
-    free, _ = seconds_at_own_pace(schedule, 1 << 20, links)
+    schedule, moves = halving_doubling(8), (0, 1, 2, 4, 5)
+    dear, free = (
+        seconds_at_own_pace(schedule, 1 << 20, Links(1e-3, 1e-8, reconfiguration=each), {}, moves)[
+            0
+        ]
+        for each in (0.5, 0.0)
+    )
     assert dear - free == pytest.approx(2.5)

@@ -68,11 +68,14 @@ def test_small_messages_are_forwarded_and_large_ones_get_new_circuits():
 
 
 def test_the_predicted_cost_of_a_change_is_the_measured_one():
-    """Halving and doubling of four ranks: four rounds and one change, or six rounds and none."""
+    """Halving and doubling of four ranks: four rounds and one change, or six rounds and none.
+
+    A rank has a port for each of two partners, so a round of less data is over with one of more.
+    """
     expected = job(circuits="both").predict(TWIN, {})
     byte = LARGE * TWIN.beta
-    assert expected["total_rhd_repointed_16mib"] == pytest.approx(4 * 3e-4 + 1.5 * byte + 40e-3)
-    assert expected["total_rhd_forwarded_16mib"] == pytest.approx(6 * 3e-4 + 2.5 * byte)
+    assert expected["total_rhd_repointed_16mib"] == pytest.approx(4 * 3e-4 + byte + 40e-3)
+    assert expected["total_rhd_forwarded_16mib"] == pytest.approx(6 * 3e-4 + 2.25 * byte)
 
 
 @pytest.mark.parametrize(("named", "early"), [(3, True), (None, False)])

@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Groups:
     """All ranks of one generation in one process; `leave` holds one order for each."""
 
-    def __init__(self, ranks: int, generations: Sequence[int] = ()) -> None:
+    def __init__(self, ranks: int, generations: Sequence[int] = (), *, shared: bool = True) -> None:
         ends: list[dict] = [{} for _ in range(ranks)]
         for a in range(ranks):
             for b in range(a + 1, ranks):
@@ -26,7 +26,12 @@ class Groups:
         self.leave = [LeaveOrder() for _ in range(ranks)]
         numbers = generations or [1] * ranks
         self.members = [
-            Group(rank, ranks, PeerConnections(ends[rank], numbers[rank], self.leave[rank]))
+            Group(
+                rank,
+                ranks,
+                PeerConnections(ends[rank], numbers[rank], self.leave[rank]),
+                shared=shared,
+            )
             for rank in range(ranks)
         ]
 
@@ -42,8 +47,11 @@ class Groups:
 
 
 @contextmanager
-def open_groups(ranks: int, generations: Sequence[int] = ()) -> Iterator[Groups]:
-    groups = Groups(ranks, generations)
+def open_groups(
+    ranks: int, generations: Sequence[int] = (), *, shared: bool = True
+) -> Iterator[Groups]:
+    """Yield them; where ports are not `shared`, each peer has a line of its own."""
+    groups = Groups(ranks, generations, shared=shared)
     try:
         yield groups
     finally:

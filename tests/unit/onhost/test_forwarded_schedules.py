@@ -12,9 +12,10 @@ from tests.unit.collectives.execute import execute
 from tests.unit.onhost.groups import open_groups
 
 
+@pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("algorithm", ["rhd", "direct", "stragglar"])
 @pytest.mark.parametrize(("ranks", "size"), [(4, 0), (4, 7), (4, 400_000), (6, 1000), (8, 5000)])
-def test_forwarded_schedule_gives_the_same_values_as_the_direct_one(algorithm, ranks, size):
+def test_forwarded_schedule_gives_the_same_values_as_the_direct_one(algorithm, ranks, size, shared):
     schedule = all_reduce(algorithm, ranks)
     hops = forwarded(schedule, [(rank, (rank + 1) % ranks) for rank in range(ranks)]).to_json()
     vectors = np.random.default_rng(size).integers(-9, 9, (ranks, size)).astype(np.float32)
@@ -29,7 +30,7 @@ def test_forwarded_schedule_gives_the_same_values_as_the_direct_one(algorithm, r
         again = vectors[group.rank].copy()
         return once, again, group.run(program, again).rounds
 
-    with open_groups(ranks) as groups:
+    with open_groups(ranks, shared=shared) as groups:
         for rank, (once, again, rounds) in enumerate(groups.run(twice)):
             assert (once == wanted[rank]).all() and (again == wanted[rank]).all()
             assert max(rounds) < len(hops["rounds"])

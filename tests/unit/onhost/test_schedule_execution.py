@@ -57,13 +57,16 @@ def on_paper(schedule, vectors):
     return vectors
 
 
-def everywhere(schedule, vectors):
-    """Run a schedule on the rows of `vectors`, in place; return every rank's record."""
+def everywhere(schedule, vectors, *, shared=True):
+    """Run a schedule on the rows of `vectors`, in place; return every rank's record.
+
+    Where ports are not shared, each peer has a line of its own.
+    """
 
     def take_part(group):
         return group.run(RankSchedule.of(schedule, group.rank), vectors[group.rank])
 
-    with open_groups(len(vectors)) as groups:
+    with open_groups(len(vectors), shared=shared) as groups:
         return groups.run(take_part)
 
 
@@ -75,19 +78,19 @@ def test_halving_doubling_gives_every_rank_the_sum_for_any_number_of_ranks(ranks
     assert (vectors == expected).all()
 
 
-@given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
-def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size, seed):
+@given(schedules(), st.integers(0, 2000), st.integers(0, 2**32), st.booleans())
+def test_ranks_execute_any_schedule_with_the_result_of_the_model(schedule, size, seed, shared):
     ranks = schedule["ranks"]
     vectors = np.random.default_rng(seed).integers(-(2**59), 2**59, (ranks, size), np.int64)
     expected = on_paper(schedule, vectors)
-    everywhere(schedule, vectors)
+    everywhere(schedule, vectors, shared=shared)
     assert (vectors == expected).all()
 
 
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
 def test_ranks_execute_any_schedule_with_ready_messages_as_the_model(schedule, size, seed):
     test_ranks_execute_any_schedule_with_the_result_of_the_model.hypothesis.inner_test(
-        schedule, size, seed
+        schedule, size, seed, shared=True
     )
 
 
@@ -106,16 +109,16 @@ def test_large_message_waits_until_its_receiver_is_ready(elements, waits):
     assert (records[2].rounds[1][0] > began[0]) == waits
 
 
-@settings(max_examples=5)
-@given(schedules(), st.integers(0, 2**32))
-def test_floats_are_added_in_the_order_of_the_rounds_whatever_the_timing(schedule, seed):
+@settings(max_examples=10)
+@given(schedules(), st.integers(0, 2**32), st.booleans())
+def test_floats_are_added_in_the_order_of_the_rounds_whatever_the_timing(schedule, seed, shared):
     size = STAGING // 4 * 3 + 7  # several stagings of float32, and chunks of unequal length
     shape = (schedule["ranks"], size)
     vectors = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     expected = on_paper(schedule, vectors)
     for _ in range(2):
         found = vectors.copy()
-        everywhere(schedule, found)
+        everywhere(schedule, found, shared=shared)
         assert found.tobytes() == expected.tobytes()
 
 
@@ -142,6 +145,29 @@ def test_the_record_of_a_schedule_names_the_late_rank_and_its_delay():
         records = groups.run(come_late)
     assert records[2].waits[1] > 0.1
     assert records[1].waits[0] < 0.1
+
+
+@pytest.mark.parametrize(("shared", "second"), [(True, False), (False, True)])
+def test_a_line_of_its_own_waits_for_no_other_line(shared, second):
+    """Rank 1 is sent a chunk by rank 0, which is late, and another one by rank 2, which is not.
+
+    It sends the second one on, at once only if the first one is not awaited before. That it waited
+    is said of rank 0 alone.
+    """
+    rounds = [[[0, 1, 0, 1, "copy"]], [[2, 1, 1, 1, "copy"]], [[1, 2, 1, 1, "copy"]]]
+    schedule = {"chunks": 2, "rounds": rounds}
+    began = {}
+
+    def come_late(group):
+        group.barrier()
+        time.sleep(0.3 if group.rank == 0 else 0.0)
+        began[group.rank] = time.monotonic()
+        return group.run(RankSchedule.of(schedule, group.rank), np.zeros(2000, np.float32))
+
+    with open_groups(3, shared=shared) as groups:
+        records = groups.run(come_late)
+    assert (records[2].rounds[2][1] < began[0]) == second
+    assert records[1].waits[0] > 0.1 > records[1].waits[2]
 
 
 def test_group_barrier_waits_for_the_last_rank():
