@@ -47,7 +47,7 @@ class Forwarded:
     rounds: tuple[tuple[Hop, ...], ...]
 
     def as_sends(self) -> Schedule:
-        """Return a schedule of the same messages, with the same cost."""
+        """Return a schedule of the same messages, by which `cost` prices their rounds."""
         return replace(
             self.schedule,
             rounds=tuple(

@@ -33,10 +33,10 @@ def seconds_at_own_pace(
     re-pointed: that begins when all ranks that act between the previous change and the next one are
     done.
     """
-    sends = schedule.as_sends() if isinstance(schedule, Forwarded) else schedule
+    sends = _sends(schedule)
     arrivals = arrivals_of(sends, late)
     rounds = list(_rounds(schedule, sends, size))
-    ranks = _Ranks(arrivals, rounds, links)
+    ranks = _Ranks(arrivals.tolist(), rounds, links)
     before: set[int] = set()
     for first, behind in pairwise(sorted({0, *changes, len(rounds)})):
         acting = {end for step in rounds[first:behind] for one in step for end in one.line}
@@ -47,6 +47,34 @@ def seconds_at_own_pace(
         before = acting
     total = max(ranks.until)
     return total, total - float(arrivals.max())
+
+
+def seconds_from_run_to_run(
+    schedule: Schedule | Forwarded, size: int, links: Links, late: Mapping[int, float]
+) -> float:
+    """Return the mean time from one run of a schedule to the next, in the long run.
+
+    A rank comes to a run as soon as its own part of the run before is over; one of `late` so many
+    seconds after that. So one whose part ends before those of others is late by less. It is the
+    slowest round trip between ranks that counts, of as many runs at most as there are ranks
+    (Baccelli et al., Synchronization and Linearity, 1992, 2.5).
+    """
+    sends = _sends(schedule)
+    pauses = arrivals_of(sends, late).tolist()
+    rounds = list(_rounds(schedule, sends, size))
+    ends, times = [0.0] * sends.ranks, list[float]()
+    for _ in range(2 * sends.ranks):
+        arrivals = [end + pause for end, pause in zip(ends, pauses, strict=True)]
+        ranks = _Ranks(arrivals, rounds, links)
+        for step in rounds:
+            ranks.run(step)
+        ends = ranks.until
+        times.append(max(ends))
+    return (times[-1] - times[sends.ranks - 1]) / sends.ranks
+
+
+def _sends(schedule: Schedule | Forwarded) -> Schedule:
+    return schedule.as_sends() if isinstance(schedule, Forwarded) else schedule
 
 
 class _Message(NamedTuple):
@@ -86,9 +114,9 @@ class _Ranks:
     """When ranks have what, and are done with what, after the rounds so far."""
 
     def __init__(
-        self, arrivals: np.ndarray, rounds: Sequence[Sequence[_Message]], links: Links
+        self, arrivals: Sequence[float], rounds: Sequence[Sequence[_Message]], links: Links
     ) -> None:
-        self.until: list[float] = arrivals.tolist()
+        self.until = list(arrivals)
         """Until when each has something to do."""
         self._here = list(self.until)
         """Since when each is there, with its present circuits."""

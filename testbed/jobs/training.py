@@ -133,9 +133,9 @@ class AroundRing(Train):
         return told
 
     def _seconds(self, size: int, links: Links, late: Mapping[int, float]) -> float:
-        from testbed.collectives.own_pace import seconds_at_own_pace
+        from testbed.collectives.own_pace import seconds_from_run_to_run
 
-        return seconds_at_own_pace(self._hops, size, links, late)[0]
+        return seconds_from_run_to_run(self._hops, size, links, late)
 
 
 class AllReduce(Job):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.cost import Links, cost
 from testbed.collectives.forwarding import forwarded
-from testbed.collectives.own_pace import seconds_at_own_pace
+from testbed.collectives.own_pace import seconds_at_own_pace, seconds_from_run_to_run
 from testbed.collectives.repointing import changes, pair_of, ring_joints, stages
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import Round, Schedule, Send
@@ -111,3 +111,17 @@ def test_an_idle_line_sends_a_burst_and_a_busy_one_does_not(pause: int, seconds:
     schedule = by_hand(*steps, chunks=2)
     found = seconds_at_own_pace(schedule, 200, Links(0, 1.0, credit=10), late)[0]
     assert found == seconds
+
+
+def test_from_run_to_run_a_ring_takes_as_long_as_alone() -> None:
+    took = seconds_from_run_to_run(ring(4), 4000, Links(1, 1.0), {})
+    assert took == pytest.approx(seconds_at_own_pace(ring(4), 4000, Links(1, 1.0))[0])
+
+
+def test_a_late_rank_whose_part_is_over_first_comes_earlier_to_the_next_run() -> None:
+    """Its part of a chain ends a second or two before those of the others."""
+    chain = by_hand(*([Send(rank, rank + 1, 0, "copy")] for rank in range(3)))
+    late, links = {0: 500.0}, Links(1, 1.0)
+    assert seconds_at_own_pace(chain, 1000, links, late)[0] == 1503
+    assert seconds_from_run_to_run(chain, 1000, links, late) == 1501
+    assert seconds_from_run_to_run(chain, 1000, links, {3: 500.0}) == 1501
