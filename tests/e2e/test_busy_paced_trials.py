@@ -28,11 +28,10 @@ def test_a_paced_trial_says_that_the_processors_were_busy_and_another_does_not(
     file = tmp_path / "experiment.yaml"
     file.write_text(EXPERIMENT)
     lab = str(ROOT / "configs" / "rack.yaml")
-    run = testbed.start("run", str(file), "--lab", lab, "--twin", rack)
-    run.await_event(lambda event: event["kind"] == "trial.begin")
     spin = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
     try:
+        run = testbed.start("run", str(file), "--lab", lab, "--twin", rack)
         run.await_event(lambda event: event["kind"] == "load" and event["trial"] == 1)
     finally:
         for one in others:
