@@ -85,7 +85,7 @@ def evaluate(
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
     if check.over:
-        return _ratio(check, check.condition, trials)
+        return _ratio(check, check.condition, trials, own)
     of_arm = [trial for trial in trials if trial.arm == check.arm]
     of = _meaning(check, check.condition, of_arm, own)
     one = _NumericCheck(
@@ -287,9 +287,15 @@ class _NumericCheck:
         return missing_in_words(missing(self.trials, self.check.metric), len(self.trials))
 
 
-def _ratio(check: Check, condition: Condition, trials: Sequence[TrialResult]) -> CheckResult:
+def _ratio(
+    check: Check,
+    condition: Condition,
+    trials: Sequence[TrialResult],
+    own: Mapping[str, MetricDefinition],
+) -> CheckResult:
     """Return whether an end of the interval of a ratio satisfies a condition."""
-    interval, words = ratio_interval(check, trials)
+    better = _meaning(check, condition, trials, own).better
+    interval, words = ratio_interval(check, trials, more_is_better=better == "higher")
     if interval is None:
         return CheckResult(_name(check), condition.text, None, "unknown", words)
     value = bound(check, interval)

@@ -7,25 +7,25 @@ import statistics
 from collections.abc import Sequence
 
 from testbed.analysis.comparison import ENOUGH, SEED
-from testbed.analysis.metric_definitions import meaning
 from testbed.analysis.statistics import ratio_of_medians_interval
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check
 
 
 def ratio_interval(
-    check: Check, trials: Sequence[TrialResult]
+    check: Check, trials: Sequence[TrialResult], *, more_is_better: bool
 ) -> tuple[tuple[float, float] | None, str]:
     """Return the 95 % interval of the ratio that a check is about, or None, and it in words.
 
     Trials that are valid but whose job failed count as the worst value, as in comparisons of runs.
     Of several metrics that it is divided by, the one with the best median is taken.
     """
-    over = _values(check.arm, check.metric, trials)
-    unders = {name: _values(*name.rpartition(".")[::2], trials) for name in check.over}
+    worst = 0.0 if more_is_better else math.inf
+    over = _values(check.arm, check.metric, trials, worst)
+    unders = {name: _values(*name.rpartition(".")[::2], trials, worst) for name in check.over}
     fewest = min(unders, key=lambda name: len(unders[name]))
     if len(unders[fewest]) >= ENOUGH:
-        best = max if meaning(check.metric).better == "higher" else min
+        best = max if more_is_better else min
         fewest = best(unders, key=lambda name: statistics.median(unders[name]))
     name, under = fewest, unders[fewest]
     counts = f"n = {len(over)} + {len(under)}"
@@ -43,8 +43,7 @@ def bound(check: Check, interval: tuple[float, float]) -> float:
     return interval[check.statistic == "ratio_upper"]
 
 
-def _values(arm: str, metric: str, trials: Sequence[TrialResult]) -> list[float]:
-    worst = 0.0 if meaning(metric).better == "higher" else math.inf
+def _values(arm: str, metric: str, trials: Sequence[TrialResult], worst: float) -> list[float]:
     found = []
     for trial in trials:
         value = trial.values.get(metric)

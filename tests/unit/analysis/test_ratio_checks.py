@@ -3,6 +3,7 @@
 import pytest
 
 from testbed.analysis.checks import evaluate
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.schema import Check, Condition, load_experiment
 from testbed.schema.validation import SchemaError
 from tests.unit.analysis.test_checks import trial
@@ -64,6 +65,17 @@ def test_of_several_the_best_one_is_what_it_is_held_against(better, metric, sign
     found = evaluate(check, trials, {})
     assert found.value == pytest.approx(0.21 / values[better])
     assert f"over {better}.{metric}, n = 6 + 6" in found.reason
+
+
+@pytest.mark.parametrize(("better", "verdict"), [("higher", "passed"), ("lower", "failed")])
+def test_a_metric_that_the_experiment_defines_is_held_against_another_one(better, verdict):
+    """Of the arms that it is divided by, the better one counts: 1.2 of 100, or 6.0 of 20."""
+    values = {"mine": 120.0, "one": 100.0, "other": 20.0}
+    trials = [trial(arm=arm, bind_rate=one) for arm, one in values.items() for _ in range(6)]
+    over = ("one.bind_rate", "other.bind_rate")
+    check = Check("mine", "bind_rate", "ratio_upper", Condition.parse("<= 1.5"), over)
+    own = {"bind_rate": MetricDefinition("1/s", better, "binds")}
+    assert evaluate(check, trials, {}, own=own).verdict == verdict
 
 
 def test_of_several_each_needs_trials_enough():
