@@ -30,13 +30,20 @@ class Hop:
     destination: int
 
     @property
+    def passed_on(self) -> int | None:
+        """Return the number of the message that its source forwards; None for its own data."""
+        return None if self.source == self.send.source else self.message
+
+    @property
+    def held(self) -> int | None:
+        """Return the number of the message that its destination is to forward, or None."""
+        return None if self.destination == self.send.destination else self.message
+
+    @property
     def row(self) -> list[Any]:
         """Return the hop as a list: its send, then the message it forwards and the one it holds."""
-        send = self.send
-        passed_on = None if self.source == send.source else self.message
-        held = None if self.destination == send.destination else self.message
-        ends = (self.source, self.destination)
-        return [*ends, send.chunk, send.count, send.operation, passed_on, held]
+        send, ends = self.send, (self.source, self.destination)
+        return [*ends, send.chunk, send.count, send.operation, self.passed_on, self.held]
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,12 @@ def _sends(schedule: Schedule | Forwarded) -> Schedule:
 
 
 class _Message(NamedTuple):
-    """A send, or one hop of it; `passes` and `held` number what a rank on its path only holds."""
+    """A send, or one hop of it, which may forward a message or bring one to forward (`held`)."""
 
     line: tuple[int, int]
     chunks: range
     size: int
-    passes: int | None = None
+    passed_on: int | None = None
     held: int | None = None
 
 
@@ -102,7 +102,7 @@ def _rounds(schedule: Schedule | Forwarded, sends: Schedule, size: int) -> Itera
     for number, step in enumerate(sends.rounds):
         hops: Sequence[tuple[int | None, int | None]] = [(None, None)] * len(step)
         if isinstance(schedule, Forwarded):
-            hops = [(hop.row[5], hop.row[6]) for hop in schedule.rounds[number]]
+            hops = [(hop.passed_on, hop.held) for hop in schedule.rounds[number]]
         sizes = sizes_of(sends, step, size).tolist()
         yield [
             _Message((one.source, one.destination), range(one.chunk, one.chunk + one.count), *rest)
@@ -142,7 +142,7 @@ class _Ranks:
             self._busy[message.line] = span.last
             for rank in message.line:
                 self.until[rank] = max(self.until[rank], span.last)
-            if message.passes is None:
+            if message.passed_on is None:
                 for chunk, part in self._parts(message, span):
                     self._sent[source][chunk] = part.and_of(self._sent[source][chunk])
         for message, span in zip(messages, spans, strict=True):
@@ -161,8 +161,8 @@ class _Ranks:
 
     def _ready(self, message: _Message) -> _Span:
         """Return from when its first byte can go, and from when its last."""
-        if message.passes is not None:
-            return _Span(*[self._held[message.passes]] * 2)
+        if message.passed_on is not None:
+            return _Span(*[self._held[message.passed_on]] * 2)
         has, share = self._has[message.line[0]], self._share(message)
         behind = len(message.chunks) - 1
         return _Span(

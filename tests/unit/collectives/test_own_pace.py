@@ -58,7 +58,7 @@ def test_bytes_are_sent_on_while_later_ones_of_the_same_chunk_still_come() -> No
     assert seconds_at_own_pace(by_hand(*steps), 1000, Links(1, 1.0))[0] == 1003
 
 
-def test_of_two_chunks_the_second_is_awaited_only_for_its_own_bytes() -> None:
+def test_a_message_of_two_chunks_waits_for_the_second_only_before_its_bytes() -> None:
     """What is 300 late delays a message of both chunks only where it comes first."""
     late, links = {0: 300.0}, Links(0, 1.0)
     for chunk, seconds in ((1, 1000), (0, 1300)):
@@ -72,7 +72,7 @@ def test_a_burst_does_not_overtake_the_bytes_that_it_consists_of() -> None:
     assert seconds_at_own_pace(schedule, 200, Links(1, 1.0, credit=10))[0] == 193
 
 
-def test_what_a_rank_only_passes_on_it_has_whole_before() -> None:
+def test_a_forwarded_message_is_received_whole_before_it_is_sent_on() -> None:
     """Copies between neighbours stream; a copy that is forwarded over a rank does not."""
     hops = forwarded(by_hand([Send(0, 2, 0, "copy")]), [(0, 1), (1, 2), (2, 3)])
     assert seconds_at_own_pace(hops, 1000, Links(0, 1.0))[0] == 2000
