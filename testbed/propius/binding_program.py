@@ -45,7 +45,7 @@ class Load:
     managers: int
     killed: bool
     policy: str
-    levels: bool
+    constrained: bool
 
 
 def main(load: Load, first: str, rank: int, ranks: int) -> None:
@@ -62,7 +62,7 @@ def _be_control_plane(load: Load, first: str, ranks: int) -> None:
         plane = ControlPlane(stack, str(store), load.managers, f"{first}:{CONTROL}", load.policy)
         meeting = lines_to_ranks(f"{first}:{LINES}", ranks, _MEETING_S)
         lines = stack.enter_context(meeting)
-        over, levels = Event(), LEVELS if load.levels else ((),)
+        over, levels = Event(), LEVELS if load.constrained else ((),)
         jobs = JobLoad(plane.job_manager.address, JOBS, DEMAND, levels)
         pool = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(over.set)
@@ -118,7 +118,7 @@ def _findings(lines: Mapping[int, RankLine]) -> tuple[Findings, float]:
 
 def _be_clients(load: Load, first: str, rank: int) -> None:
     name = f"client {rank}"
-    clients = ClientLoad(f"{first}:{CONTROL}", name, THREADS, OF_EACH, drawn=load.levels)
+    clients = ClientLoad(f"{first}:{CONTROL}", name, THREADS, OF_EACH, drawn=load.constrained)
     over = Event()
     with line_to_first(f"{first}:{LINES}", rank, _MEETING_S) as line, ThreadPoolExecutor(1) as pool:
         assert line.hear(_MEETING_S) == "begin"

@@ -21,6 +21,7 @@ from testbed.tenancy.replies import Reply
 _TURN_S = 20.0
 """How long a transaction waits for those of other processes."""
 _AGAIN_S = 0.01
+"""From one try to set write-ahead logging to the next."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;

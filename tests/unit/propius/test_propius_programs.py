@@ -49,6 +49,19 @@ def test_managers_bind_no_client_twice_though_they_are_killed(tmp_path):
     assert "\n0 bound beyond demand, 0 told otherwise than recorded\n0 bound twice of" in said
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_random_selection_is_in_vain_where_devices_do_not_meet_constraints(tmp_path):
+    """55 % of clients meet the constraints of a job, on average of the three levels."""
+    share = {}
+    for levels in ([], ["levels"]):
+        said = output_of(
+            tmp_path, "binding_program", "2", "no", "random-selection", *levels, ranks=3
+        )
+        share[bool(levels)] = number(r"not bound ([0-9.]+) %", said)
+    assert 70 > share[True] > 35 > share[False]
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "fault",

@@ -174,7 +174,7 @@ def switching_often():
     sys.setswitchinterval(usual)
 
 
-def test_all_who_open_a_new_embedded_store_at_once_can_write_to_it(tmp_path):
+def test_embedded_stores_that_open_a_new_file_at_once_can_all_write_to_it(tmp_path):
     """SQLite refuses some of them at once and waits for none, in every sixth file or so."""
     together = Barrier(8)
 
