@@ -68,7 +68,7 @@ def test_of_several_the_best_one_is_what_it_is_held_against(better, metric, sign
 
 
 @pytest.mark.parametrize(("better", "verdict"), [("higher", "passed"), ("lower", "failed")])
-def test_a_metric_that_the_experiment_defines_is_held_against_another_one(better, verdict):
+def test_the_ratio_of_a_metric_that_a_job_defines_is_evaluated(better, verdict):
     """Of the arms that it is divided by, the better one counts: 1.2 of 100, or 6.0 of 20."""
     values = {"mine": 120.0, "one": 100.0, "other": 20.0}
     trials = [trial(arm=arm, bind_rate=one) for arm, one in values.items() for _ in range(6)]

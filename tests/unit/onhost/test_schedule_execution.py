@@ -170,6 +170,21 @@ def test_a_line_of_its_own_waits_for_no_other_line(shared, second):
     assert records[1].waits[0] > 0.1 > records[1].waits[2]
 
 
+def test_a_rank_that_waits_for_an_earlier_round_is_not_said_to_wait_for_a_later_one():
+    """Ranks 0 and 2 both send late, on lines of their own: rank 1 waits for rank 0 first."""
+    rounds = [[[0, 1, 0, 1, "copy"]], [[2, 1, 1, 1, "copy"]]]
+    schedule = {"chunks": 2, "rounds": rounds}
+
+    def come_late(group):
+        group.barrier()
+        time.sleep({0: 0.5, 1: 0.0, 2: 0.3}[group.rank])
+        return group.run(RankSchedule.of(schedule, group.rank), np.zeros(2000, np.float32))
+
+    with open_groups(3, shared=False) as groups:
+        waits = groups.run(come_late)[1].waits
+    assert waits[0] > 0.1 > waits[2]
+
+
 def test_group_barrier_waits_for_the_last_rank():
     came, went = [], []
 
