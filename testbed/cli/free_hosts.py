@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from testbed.bench.lease_resources import needs
 from testbed.cli.files import Inputs
 from testbed.cli.lease_stores import queue_of
 from testbed.errors import FileError
-from testbed.record.lease_rules import ResourceIndex
-from testbed.record.queue_rules import Snapshot
 from testbed.run.planning.plan import Plan
 from testbed.run.planning.steps import OpenHosts
-from testbed.schema import Lab
 
 
 def on_free_hosts(inputs: Inputs, repeat: int | None) -> Inputs:
     """Return inputs whose plan is on hosts that nobody has or waits for, where it can be.
 
-    Jobs that name their hosts keep them. The plan is as it was where it suits no such hosts, for
-    want of some, or of fibres or permissions; then it waits for those that it would have anyway.
-    Blocks for the store of the leases.
+    Where too few are free, it is on those that will all be free soonest, by what the queue expects.
+    Jobs that name their hosts keep them. The plan is as it was where it suits no others, for want
+    of fibres or permissions, and where those are not free sooner. Blocks for the store of the
+    leases.
     """
     from testbed.run.planning.planner import make_plan
 
     lab = inputs.lab
-    taken = _taken(lab, queue_of(lab).snapshot())
-    if taken.isdisjoint(_hosts_of(inputs.plan)):
+    parts = {host: needs(lab, [host]) for host in lab.hosts}
+    taken = queue_of(lab).snapshot().taken_until(parts)
+    before = _free_from(inputs.plan, taken)
+    if before == -math.inf:
         return inputs
-    free_first = sorted(lab.hosts, key=lambda host: host in taken)
-    ordered = lab.model_copy(update={"hosts": {host: lab.hosts[host] for host in free_first}})
+    soonest = sorted(lab.hosts, key=lambda host: taken.get(host, -math.inf))
+    ordered = lab.model_copy(update={"hosts": {host: lab.hosts[host] for host in soonest}})
     try:
         plan = make_plan(inputs.experiment, ordered, seed=inputs.plan.seed, repeat=repeat)
     except FileError:
         return inputs
-    return replace(inputs, plan=plan) if taken.isdisjoint(_hosts_of(plan)) else inputs
+    return replace(inputs, plan=plan) if _free_from(plan, taken) < before else inputs
 
 
-def _hosts_of(plan: Plan) -> set[str]:
-    return {host for step in plan.steps if isinstance(step, OpenHosts) for host in step.hosts}
-
-
-def _taken(lab: Lab, found: Snapshot) -> set[str]:
-    """Return the hosts of which somebody has, or waits for, the host or a port or outlet of it."""
-    claims = [one.claim.resources for one in found.claims if one.standing != "ended"]
-    wanted = [one.resources for one in found.waiting()]
-    index = ResourceIndex(part for parts in (*claims, *wanted) for part in parts)
-    return {host for host in lab.hosts if index.overlapping(needs(lab, [host]))}
+def _free_from(plan: Plan, taken: Mapping[str, float]) -> float:
+    """Return until when some host of a plan is taken; minus infinity where all are free."""
+    hosts = {host for step in plan.steps if isinstance(step, OpenHosts) for host in step.hosts}
+    return max((taken[host] for host in hosts if host in taken), default=-math.inf)

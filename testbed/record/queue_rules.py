@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
@@ -60,7 +61,7 @@ class Snapshot:
     def in_the_way(self, entry: QueueEntry) -> list[ClaimStatus]:
         """Return the claims of others that have what an entry needs."""
         wanted = ResourceIndex(entry.resources)
-        others = (c for c in self.claims if c.standing != "ended" and c.claim.token != entry.token)
+        others = (one for one in self._held() if one.claim.token != entry.token)
         return [one for one in others if wanted.overlaps(one.claim)]
 
     def passed_over(self, entry: QueueEntry) -> str:
@@ -86,12 +87,33 @@ class Snapshot:
         line, busy = self._line()
         return planned_starts(line, busy, self.now).get(token)
 
+    def taken_until(self, groups: Mapping[str, Iterable[Resource]]) -> dict[str, float]:
+        """Return the groups of which somebody has or waits for a part, and until about when.
+
+        An instant that has passed means at any moment; infinity, that one waits without a turn.
+        """
+        line, busy = self._line()
+        starts, ends = planned_starts(line, busy, self.now), _expected_ends(self.entries)
+        taken = [(one.claim.resources, _end(one, ends, self.now)) for one in self._held()]
+        for one in self.waiting():
+            taken.append((one.resources, starts.get(one.token, math.inf) + one.expected))
+        found: dict[str, float] = {}
+        for name, resources in groups.items():
+            index = ResourceIndex(resources)
+            until = [end for parts, end in taken if index.overlapping(parts)]
+            if until:
+                found[name] = max(until)
+        return found
+
+    def _held(self) -> list[ClaimStatus]:
+        return [one for one in self.claims if one.standing != "ended"]
+
     def _line(self) -> tuple[Line, list[Busy]]:
-        held = [one for one in self.claims if one.standing != "ended"]
+        held = self._held()
         waiting = [one for one in self.waiting() if not self.passed_over(one)]
         groups = [*(one.claim.resources for one in held), *(one.resources for one in waiting)]
         parts = Parts(resource for group in groups for resource in group)
-        ends = {one.token: (one.started or 0.0) + one.expected for one in self.entries}
+        ends = _expected_ends(self.entries)
         busy = [Busy(parts.of(one.claim.resources), _end(one, ends, self.now)) for one in held]
         candidates = [_candidate(one, parts) for one in waiting]
         return line_up(candidates, busy, self.now, policy_in_force(self.waiting())), busy
@@ -120,6 +142,10 @@ def experiments(history: Iterable[QueueEntry]) -> list[Experiment]:
         )
         for one in ran
     ]
+
+
+def _expected_ends(entries: Iterable[QueueEntry]) -> dict[str, float]:
+    return {one.token: (one.started or 0.0) + one.expected for one in entries}
 
 
 def _end(status: ClaimStatus, ends: dict[str, float], now: float) -> float:

@@ -70,6 +70,9 @@ class Needs(StrictModel):
     hosts: Annotated[int, Field(ge=0)]
     """0 for a model, which runs on none."""
     fabric: Literal["circuit", "packet", "any"] = "circuit"
+    attributes: Mapping[Name, float] = {}
+    """The least that each host must have of each attribute: of those that the lab file states, and
+    of `ports` and `outlets`, which are counted."""
 
 
 Metric = Annotated[str, spelling(r"(.+\.)?[a-z][a-z0-9_]*", "a metric, as 'arm.recovery_time'")]

@@ -24,6 +24,8 @@ from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 
 _SSH_PORT = "22"
+_COUNTED = ("ports", "outlets")
+"""Attributes of a host that follow from the lab file."""
 
 FabricKind = Literal["circuit", "packet"]
 """What joins hosts: circuits that switches make, or a packet switch that needs none."""
@@ -95,6 +97,9 @@ class Host(StrictModel):
     """Whether the testbed sets addresses and routes, or finds them set."""
     ports: Mapping[Name, Port] = {}
     """Its fabric ports, in the order in which topologies use them."""
+    attributes: Mapping[Name, float] = {}
+    """What else it has, by any names: experiments demand the least of each that a host must have.
+    What belongs to a port or outlet counts here, since a host is leased with all of its own."""
     allow: tuple[str, ...] | None = None
     """The faults permitted on this host; without it, all that the lab permits."""
     fence: tuple[Fence, ...] | None = None
@@ -107,6 +112,19 @@ class Host(StrictModel):
             message = "its name says that it is secret; write {env: NAME} or {file: PATH}"
             raise Problems(Problem((name,), message) for name in shown)
         return env
+
+    @field_validator("attributes")
+    @classmethod
+    def _states_no_count(cls, attributes: Mapping[str, float]) -> Mapping[str, float]:
+        if stated := [key for key in attributes if key in _COUNTED]:
+            message = "is counted from `ports` and `power` of the host, and not stated"
+            raise Problems(Problem((key,), f"{key} {message}", at_key=True) for key in stated)
+        return attributes
+
+    @property
+    def all_attributes(self) -> dict[str, float]:
+        """Return its attributes, with the numbers of its fabric ports and of its outlets."""
+        return {**self.attributes, "ports": len(self.ports), "outlets": int(self.power is not None)}
 
     @property
     def ssh_name(self) -> str:

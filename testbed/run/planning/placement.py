@@ -20,6 +20,11 @@ from testbed.jobs.contracts import (
 )
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
+from testbed.run.planning.host_attributes import (
+    check_attributes,
+    check_named_host,
+    lacking,
+)
 from testbed.run.planning.job_circuits import (
     RingPorts,
     check_two_rings,
@@ -177,7 +182,8 @@ def _on_circuits(
     of_hosts = copy(job)
     of_hosts.ranks = count = job.ranks // each  # circuits join hosts, whose ranks follow each other
     if lab.rack is not None and spec.hosts is None:
-        free = [host for host in lab.hosts if host not in avoided(lab) and host not in users]
+        unfit = {*avoided(lab), *lacking(experiment, lab), *users}
+        free = [host for host in lab.hosts if host not in unfit]
         hosts = hosts_in_rack(experiment, lab, name, of_hosts, free, others)
     ranks = slots.take(host for host in hosts[:count] for _ in range(each))
     all_ranks = each if isinstance(job, ReplicatedJob) else 1  # a host is replaced with all of them
@@ -247,6 +253,7 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
             f"{len(lab.hosts)}{less}",
             hint=str(next(iter(set_aside.values()))) if set_aside else "",
         )
+    check_attributes(experiment, lab)
     fabrics = {"circuit": bool(lab.switches), "packet": bool(lab.packet_switches)}
     words = {"circuit": "circuits", "packet": "a packet switch"}
     has = " and ".join(words[fabric] for fabric, there in fabrics.items() if there)
@@ -273,12 +280,16 @@ def _choose_hosts(
             )
         if host in set_aside:
             raise FileError(where, str(set_aside[host]), hint="name another host")
-    free = (host for host in lab.hosts if host not in set_aside and host not in users)
+        check_named_host(experiment, lab, name, index, host)
+    unfit = {*set_aside, *lacking(experiment, lab), *users}
+    free = (host for host in lab.hosts if host not in unfit)
     hosts = tuple(named or free)
     check_shared(experiment, name, (named or ())[:count], users)
     used = len({*hosts[:count]})
     if len(hosts) < count:
-        left = f"lab {lab.lab} has {len(hosts)}" + (" left beside other jobs" if users else "")
+        left = f"lab {lab.lab} has {len(hosts)}"
+        left += " with the attributes needed" if experiment.needs.attributes else ""
+        left += " left beside other jobs" if users else ""
         there = f"job {name} lists {len(hosts)}" if named else left
         raise FileError(
             experiment.source.where("jobs", name, "hosts" if named else "ranks"),

@@ -30,14 +30,19 @@ def planned(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "SHARED", tmp_path / "shared")
     file = tmp_path / "small.yaml"
 
-    def found(held=(), wanted=(), text=EXPERIMENT):
+    def found(held=(), wanted=(), text=EXPERIMENT, lab=(), then=()):
+        """Others hold `held` and wait for `wanted` for 10 min, and hold `then` for an hour."""
         file.write_text(text)
-        inputs = read(str(file), str(RACK), [], None, 7)
+        inputs = read(str(file), str(RACK), list(lab), None, 7)
         with ExitStack() as stack:
-            for parts, starts in ((held, True), (wanted, False)):
+            for parts, starts, limit in (
+                (held, True, 600),
+                (then, True, 3600),
+                (wanted, False, 600),
+            ):
                 if not parts:
                     continue
-                request = QueueRequest("fifo", 600.0, 1, "theirs")
+                request = QueueRequest("fifo", float(limit), 1, "theirs")
                 resources = named(inputs.lab, parts)
                 place = QueuePlace(queue_of(inputs.lab), resources, "theirs", None, request)
                 stack.callback(place.leave)
@@ -71,3 +76,22 @@ def test_where_too_few_are_free_it_waits_for_the_hosts_that_it_would_have_anyway
 def test_a_job_that_names_its_hosts_keeps_them(planned):
     text = EXPERIMENT.replace("steps: 9", "steps: 9, hosts: [h0, h1, h2]")
     assert planned(held=["h1"], text=text) == ("h0", "h1", "h2")
+
+
+def test_where_too_few_are_free_it_waits_for_those_that_are_expected_to_be_free_soonest(planned):
+    assert planned(held=["h3", "h5"], then=["h0", "h1"]) == ("h2", "h4", "h3")
+
+
+def test_an_entry_that_waits_for_a_host_is_expected_to_have_it_first(planned):
+    """Who waits for h2 has it for 10 min after the hour, and h5 is free after 10 min."""
+    held = {"held": ["h5"], "then": ["h1", "h3", "h4"], "wanted": ["h2", "h4"]}
+    two = EXPERIMENT.replace("spares: 1, ", "").replace("hosts: 3", "hosts: 2")
+    assert planned(**held, text=two) == ("h0", "h5")
+
+
+def test_of_the_free_hosts_it_takes_those_with_the_attributes_that_it_needs(planned):
+    text = EXPERIMENT.replace("fabric: circuit", "fabric: circuit, attributes: {gpus: 8}")
+    lab = [f"lab.hosts.{host}.attributes={{gpus: 8}}" for host in ("h0", "h1", "h2", "h4", "h5")]
+    assert planned(text=text, lab=lab) == ("h0", "h1", "h2")
+    assert planned(held=["h1"], text=text, lab=lab) == ("h0", "h2", "h4")
+    assert planned(held=["h1"], then=["h0", "h5"], text=text, lab=lab) == ("h2", "h4", "h1")

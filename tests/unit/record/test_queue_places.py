@@ -111,6 +111,19 @@ def test_a_place_says_how_it_was_let_in_and_what_was_expected_as_it_came(lab):
     last.start().release()
 
 
+def test_parts_are_taken_until_those_who_have_or_await_them_are_expected_to_end(lab, ended):
+    running, waiting = lab.place(ONE, limit=60.0), lab.place(ONE, TWO, command="b", limit=30.0)
+    ended(running.start())
+    ended(waiting)
+    begun = lab.now
+    groups = {"one": [ONE], "two": [TWO], "three": [THREE], "whole": [WHOLE]}
+    taken = lab.queue.snapshot().taken_until(groups)
+    assert taken == {name: begun + 60.0 + 30.0 for name in ("one", "two", "whole")}
+    lab.now += 70.0  # longer than it was to take: at any moment
+    taken = lab.queue.snapshot().taken_until({"one": [ONE], "three": [THREE]})
+    assert taken.keys() == {"one"} and taken["one"] >= lab.now
+
+
 def test_an_entry_waits_for_locks_by_hand_and_for_runs_outside_the_queue(lab):
     lab.leases.lock([ONE], "cleaning", 30.0)
     whole = lab.place(WHOLE, command="whole")
