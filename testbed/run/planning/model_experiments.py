@@ -35,6 +35,9 @@ def _check_that_nothing_runs(arm: Arm) -> None:
     if experiment.needs.hosts:
         message = f"a model runs on no host, and needs.hosts is {experiment.needs.hosts}"
         raise FileError(where("needs", "hosts"), message, hint="write 0")
+    if experiment.needs.attributes:
+        message = "a model runs on no host, so none needs attributes"
+        raise FileError(where("needs", "attributes"), message, hint="remove `attributes`")
     if job.hosts:
         message = "a model runs on no host, so it cannot have `hosts`"
         raise FileError(where("jobs", name, "hosts"), message, hint="remove `hosts`")

@@ -144,6 +144,7 @@ def test_an_algorithm_without_a_straggler_has_no_critical_delay(tmp_path, lab):
     ("found", "instead", "line", "words"),
     [
         ("hosts: 0", "hosts: 1", 4, "a model runs on no host, and needs.hosts is 1"),
+        ("hosts: 0", "hosts: 0, attributes: {gpus: 8}", 4, "so none needs attributes; remove"),
         ("{main: {", "{main: {hosts: [h0], ", 5, "a model runs on no host, so it cannot have"),
         ("late: {", "late: {lab.twin.settle: 1 s, ", 8, "lab.twin.settle changes nothing"),
         (
