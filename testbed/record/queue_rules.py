@@ -90,11 +90,12 @@ class Snapshot:
     def taken_until(self, groups: Mapping[str, Iterable[Resource]]) -> dict[str, float]:
         """Return the groups of which somebody has or waits for a part, and until about when.
 
-        An instant that has passed means at any moment; infinity, that one waits without a turn.
+        An instant that has passed means at any moment; infinity, that a run which ended without
+        taking its changes back must be recovered first, or that one waits without a turn.
         """
         line, busy = self._line()
         starts, ends = planned_starts(line, busy, self.now), _expected_ends(self.entries)
-        taken = [(one.claim.resources, _end(one, ends, self.now)) for one in self._held()]
+        taken = [(one.claim.resources, _free_again(one, ends, self.now)) for one in self._held()]
         for one in self.waiting():
             taken.append((one.resources, starts.get(one.token, math.inf) + one.expected))
         found: dict[str, float] = {}
@@ -153,6 +154,10 @@ def _end(status: ClaimStatus, ends: dict[str, float], now: float) -> float:
     if status.claim.holder.pid == 0:
         return status.claim.expires
     return ends.get(status.claim.token, now)
+
+
+def _free_again(status: ClaimStatus, ends: dict[str, float], now: float) -> float:
+    return math.inf if status.standing == "unrecovered" else _end(status, ends, now)
 
 
 def _candidate(entry: QueueEntry, parts: Parts) -> Waiting:

@@ -11,7 +11,7 @@ from testbed.tenancy.attributes import constraints, is_eligible
 
 
 def lacking(experiment: Experiment, lab: Lab) -> dict[str, str]:
-    """Return the hosts that lack attributes that an experiment needs, and what of each is less."""
+    """Return the hosts that lack an attribute that an experiment needs, with what each has."""
     demanded, found = constraints(experiment.needs.attributes), dict[str, str]()
     for name, host in lab.hosts.items():
         has = host.all_attributes

@@ -1,5 +1,6 @@
 """The queue beside the leases: turns, moves, interruptions, and processes that are killed."""
 
+import math
 import os
 import signal
 import subprocess
@@ -141,6 +142,7 @@ def test_an_entry_waits_for_a_run_that_must_be_recovered_and_holds_up_nobody(lab
     journal = Journal(run.journal)
     journal.record_undo("circuits", start={})
     lab.leases.take([ONE], "dead", run).abandon()
+    assert lab.queue.snapshot().taken_until({"one": [ONE], "two": [TWO]}) == {"one": math.inf}
     waits, other = lab.place(ONE, TWO, command="waits"), lab.place(TWO, command="other")
     refused(
         waits, rf"^2 of 2 in the queue; .*left something changed; type: testbed recover {run.path}"
