@@ -77,13 +77,14 @@ class LeafServer:
 
         Of a job that is not known here, the root is asked first. None: read on.
         """
-        found = OK
-        if asked.job not in self._leaves:
+        found, leaf = OK, self._leaves.get(asked.job)
+        if leaf is None:
             with self._fetching[asked.job]:
                 if asked.job not in self._leaves:
                     found, _ = self._fetch(messages.Round(job=asked.job, round=asked.round))
-        if found.code is Code.OK:
-            if asked.size <= size(self._leaves[asked.job].model):
+                leaf = self._leaves.get(asked.job)
+        if found.code is Code.OK and leaf is not None:
+            if asked.size <= size(leaf.model):
                 return None
             found = refused(Refusal.TOO_LARGE)
         self.tally.add(found, received=len(asked.data))
@@ -110,6 +111,8 @@ class LeafServer:
         """Send the sums that are due, and again those that the root has not answered."""
         now = self._clock()
         with self._lock:
+            known = self._leaves.items()
+            self._leaves = {job: leaf for job, leaf in known if not rules.is_forgotten(leaf, now)}
             for job, leaf in self._leaves.items():
                 is_idle = now - leaf.touched >= self._flush_after
                 due = at_once or is_idle or leaf.kept > rules.MOST_KEPT

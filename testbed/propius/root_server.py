@@ -36,6 +36,7 @@ class RootServer:
         if elements(model) * 8 > LARGEST:  # its sums could not be sent
             return self._told(refused(Refusal.TOO_LARGE), len(asked.data))
         with self._lock:
+            self._forget()
             root = self._roots.get(asked.job, Root(model))
             if root.model != model:
                 return self._told(refused(Refusal.WRONG_TENSORS), len(asked.data))
@@ -45,7 +46,9 @@ class RootServer:
 
     def put_announced(self, asked: messages.Parameters) -> messages.Code | None:
         """Answer the first piece of parameters that are larger than their model; None: read on."""
-        root = self._roots.get(asked.job)
+        with self._lock:
+            self._forget()
+            root = self._roots.get(asked.job)
         try:
             model = model_of(asked.data) if root is None else root.model
         except Refused as error:  # a header fits into a piece, or it is none
@@ -122,6 +125,12 @@ class RootServer:
     def count(self, asked: messages.Empty) -> messages.Counts:
         """Return the counts of answers and bytes."""
         return self.tally.message()
+
+    def _forget(self) -> None:
+        """Free the memory, and the names, of jobs that began no round for long."""
+        now = self._clock()
+        for job in [name for name, root in self._roots.items() if rules.is_forgotten(root, now)]:
+            del self._roots[job]
 
     def _unless_too_large(self, has: int, most: int, received: int) -> messages.Code | None:
         return None if has <= most else self._told(refused(Refusal.TOO_LARGE), received)

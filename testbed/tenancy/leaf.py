@@ -35,6 +35,9 @@ FLUSH_AFTER = 10.0
 """Seconds without a push after which a leaf sends its sum to the root."""
 MOST_KEPT = 2**30
 """Bytes of updates after which a leaf sends its sum without waiting."""
+FORGOTTEN_AFTER = 2_000.0
+"""Seconds without an answer of the root about a job until it is forgotten: the root keeps no sum
+for longer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +79,12 @@ class Leaf:
     def kept(self) -> int:
         """Return the bytes of updates that are not in a flush yet."""
         return sum(len(update.data) for update in self.updates)
+
+
+def is_forgotten(leaf: Leaf, now: float) -> bool:
+    """Return whether nothing of a job is kept any more; what is still to be sent is."""
+    is_sent = leaf.total is None and not leaf.unacknowledged
+    return is_sent and now - leaf.fetched >= FORGOTTEN_AFTER
 
 
 def get(leaf: Leaf, round: int, now: float) -> tuple[Answer, bytes | None]:

@@ -24,6 +24,12 @@ PARAMETERS_LIFE = 1_000.0
 """Seconds for which the parameters of a round are kept."""
 SUM_LIFE = 2_000.0
 """Seconds after its beginning for which the sum of a round is kept."""
+FORGOTTEN_AFTER = PARAMETERS_LIFE + SUM_LIFE
+"""Seconds after the beginning of its last round until a job is forgotten, and its name free.
+
+By then no leaf has anything of it: one that got the parameters as late as it could forgets them
+`SUM_LIFE` later.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +57,11 @@ class Root:
     def is_complete(self) -> bool:
         """Return whether the sum is final."""
         return self.is_closed or (self.round > 0 and self.count >= self.demand)
+
+
+def is_forgotten(root: Root, now: float) -> bool:
+    """Return whether nothing of a job is kept any more."""
+    return now - root.begun >= FORGOTTEN_AFTER
 
 
 def put(root: Root, round: int, demand: int, parameters: bytes, now: float) -> tuple[Answer, Root]:

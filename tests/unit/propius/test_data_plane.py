@@ -221,19 +221,45 @@ def test_a_job_cannot_change_its_model_and_begins_no_round_twice(tree):
     assert tree.root("Get", messages.Round(job="nobody", round=1)).code == Code.MISS
 
 
+def test_a_job_is_forgotten_and_its_name_free_some_time_after_its_last_round():
+    now = [0.0]
+    root = RootServer(lambda: now[0])
+    leaf = LeafServer("leaf", Lossy(root, random.Random(), 0.0), 1.0, lambda: now[0])
+    first = messages.Parameters(job="j", round=5, demand=1, data=update(0.5))
+    assert root.put(first).code == Code.OK
+    now[0] = 999.0  # as late as a leaf can get them
+    assert leaf.get(messages.Round(job="j", round=5)).code == Code.OK
+    other = messages.Parameters(job="j", round=1, demand=1, data=update(2.0, OTHER))
+    now[0] = 2_999.0
+    assert root.put(other).code == Code.REFUSED  # another model
+    leaf.send()
+    assert leaf.get(messages.Round(job="j", round=1)).code == Code.STALE
+    now[0] = 3_000.0
+    leaf.send()
+    assert root.put(other).code == Code.OK
+    found = leaf.get(messages.Round(job="j", round=1))
+    assert (found.code, found.data) == (Code.OK, update(2.0, OTHER))
+    asked = messages.Update(job="j", round=1, client="c", weight=1, data=update(3.0, OTHER))
+    assert leaf.push(asked).code == Code.OK
+    now[0] += 2_000.0  # what has not been sent is kept
+    leaf.send()
+    told = leaf.outcome(messages.ClientRound(job="j", round=1, client="c"))
+    assert (told.code, told.reason) == (Code.REFUSED, "complete")
+
+
 class Lossy:
     """Calls of a root, of which some are lost on the way there and some on the way back."""
 
-    def __init__(self, root: RootServer, rng: random.Random) -> None:
+    def __init__(self, root: RootServer, rng: random.Random, share: float = 0.3) -> None:
         self._acts = {"Get": root.get, "Add": root.add}
-        self._rng = rng
+        self._rng, self._share = rng, share
 
     def __call__(self, method, request):
         lost = self._rng.random()
-        if method == "Add" and lost < 0.3:
+        if method == "Add" and lost < self._share:
             raise LabError("lost on the way there")
         found = self._acts[method](request)
-        if method == "Add" and lost > 0.7:
+        if method == "Add" and lost > 1 - self._share:
             raise LabError("lost on the way back")
         return found
 
