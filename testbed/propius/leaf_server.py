@@ -83,10 +83,10 @@ class LeafServer:
                 if asked.job not in self._leaves:
                     found, _ = self._fetch(messages.Round(job=asked.job, round=asked.round))
                 leaf = self._leaves.get(asked.job)
-        if found.code is Code.OK and leaf is not None:
-            if asked.size <= size(leaf.model):
+        if found.code is Code.OK:
+            if leaf is not None and asked.size <= size(leaf.model):
                 return None
-            found = refused(Refusal.TOO_LARGE)
+            found = MISS if leaf is None else refused(Refusal.TOO_LARGE)
         self.tally.add(found, received=len(asked.data))
         return code(found)
 

@@ -90,14 +90,15 @@ class Snapshot:
     def taken_until(self, groups: Mapping[str, Iterable[Resource]]) -> dict[str, float]:
         """Return the groups of which somebody has or waits for a part, and until about when.
 
-        An instant that has passed means at any moment; infinity, that a run which ended without
-        taking its changes back must be recovered first, or that one waits without a turn.
+        An instant that has passed means at any moment; infinity, that it is not known: a run
+        outside the queue has it, or one that must be recovered first. Entries that are passed over
+        do not count.
         """
         line, busy = self._line()
         starts, ends = planned_starts(line, busy, self.now), _expected_ends(self.entries)
-        taken = [(one.claim.resources, _free_again(one, ends, self.now)) for one in self._held()]
-        for one in self.waiting():
-            taken.append((one.resources, starts.get(one.token, math.inf) + one.expected))
+        taken = [(one.claim.resources, _known_end(one, ends)) for one in self._held()]
+        waiting = (one for one in self.waiting() if one.token in starts)
+        taken += [(one.resources, starts[one.token] + one.expected) for one in waiting]
         found: dict[str, float] = {}
         for name, resources in groups.items():
             index = ResourceIndex(resources)
@@ -149,15 +150,16 @@ def _expected_ends(entries: Iterable[QueueEntry]) -> dict[str, float]:
     return {one.token: (one.started or 0.0) + one.expected for one in entries}
 
 
-def _end(status: ClaimStatus, ends: dict[str, float], now: float) -> float:
-    """Return when a claim will probably end: at any moment, where nothing is known of it."""
+def _end(status: ClaimStatus, ends: dict[str, float], unknown: float) -> float:
+    """Return when a claim will probably end; `unknown`, where nothing is known of it."""
     if status.claim.holder.pid == 0:
         return status.claim.expires
-    return ends.get(status.claim.token, now)
+    return ends.get(status.claim.token, unknown)
 
 
-def _free_again(status: ClaimStatus, ends: dict[str, float], now: float) -> float:
-    return math.inf if status.standing == "unrecovered" else _end(status, ends, now)
+def _known_end(status: ClaimStatus, ends: dict[str, float]) -> float:
+    """Return when a claim will probably end, infinity where nothing is known of it."""
+    return math.inf if status.standing == "unrecovered" else _end(status, ends, math.inf)
 
 
 def _candidate(entry: QueueEntry, parts: Parts) -> Waiting:

@@ -122,6 +122,22 @@ def _check_distinct(experiment: Experiment, lab: Lab, placement: Placement) -> N
         hit.update(ranks)
 
 
+def hosts_without_permission(experiment: Experiment, lab: Lab) -> frozenset[str]:
+    """Return the hosts on which some fault of an arm is not permitted, or cannot be injected."""
+    found = {fault.kind for arm in experiment.arms() for fault in arm.experiment.faults}
+    known = {fault: kind("faults", fault) for fault in found if not kind("faults", fault).role}
+    return frozenset(
+        host
+        for host in lab.hosts
+        for fault, its in known.items()
+        if not lab.permits(fault, host) or _lacks_power(its.fault.instrument, lab, host)
+    )
+
+
+def _lacks_power(instrument: str, lab: Lab, host: str) -> bool:
+    return instrument == "power" and lab.hosts[host].power is None
+
+
 def _check_permission(experiment: Experiment, lab: Lab, entry: int, placement: Placement) -> None:
     """Refuse what may not or cannot be done to every host that may be a rank's in some trial."""
     where, fault = experiment.source.where("faults", entry, "kind"), experiment.faults[entry]
@@ -133,7 +149,7 @@ def _check_permission(experiment: Experiment, lab: Lab, entry: int, placement: P
                 f"lab {lab.lab} does not permit {fault.kind} on {host}",
                 hint="permit it under `allow` in the lab file, or choose another fault or host",
             )
-        if known.instrument == "power" and lab.hosts[host].power is None:
+        if _lacks_power(known.instrument, lab, host):
             raise FileError(
                 where,
                 f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -100,19 +100,21 @@ class Placements(dict[str, Placement]):
         return merged(self.owned)
 
 
-def place(experiment: Experiment, lab: Lab) -> Placements:
+def place(experiment: Experiment, lab: Lab, without: Set[str] = frozenset()) -> Placements:
     """Return the hosts of each job of an experiment in rank order, and the circuits between them.
 
-    A job that names no hosts gets those that no other job uses, in the order of the lab file. Raise
-    FileError where the lab lacks hosts, ports or fibres, and for a host of two jobs which do not
-    say that they share it.
+    A job that names no hosts gets those that no other job uses, in the order of the lab file, but
+    none of `without`. Raise FileError where the lab lacks hosts, ports or fibres, and for a host of
+    two jobs which do not say that they share it.
     """
     _check_needs(experiment, lab)
+    unfit = without | avoided(lab).keys() | lacking(experiment, lab).keys()
+    suited = [host for host in lab.hosts if host not in unfit]
     users: dict[str, tuple[str, ...]] = {}
     slots = Slots()
     placed: dict[str, Placement] = {}
     for name in sorted(experiment.jobs, key=lambda name: experiment.jobs[name].hosts is None):
-        placed[name] = _placed(experiment, lab, name, users, slots, placed)
+        placed[name] = _placed(experiment, lab, name, suited, users, slots, placed)
         check_use(experiment, name, placed[name].used, users)
         users |= {host: (*users.get(host, ()), name) for host in placed[name].used}
     if len(users) > experiment.needs.hosts:
@@ -129,19 +131,20 @@ def _placed(
     experiment: Experiment,
     lab: Lab,
     name: str,
+    suited: Sequence[str],
     users: Users,
     slots: Slots,
     beside: Mapping[str, Placement],
 ) -> Placement:
     """Return the placement of one job beside others, which have the hosts in `users`."""
-    spec = experiment.jobs[name]
+    spec, free = experiment.jobs[name], [host for host in suited if host not in users]
     # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
     each = spec.ranks_per_host
-    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1) // each, users)
+    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1) // each, free, users)
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     _check_ranks_per_host(experiment, name, job)
     count = job.ranks // each
-    hosts = _choose_hosts(experiment, lab, name, count + job.spares, users)
+    hosts = _choose_hosts(experiment, lab, name, count + job.spares, free, users)
     wanted = experiment.needs.fabric
     if wanted == "packet" or (wanted == "any" and not lab.switches):
         ranks = slots.take(host for host in hosts[:count] for _ in range(each))
@@ -161,7 +164,9 @@ def _placed(
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
     others = merged({other: one.circuits for other, one in beside.items()})
-    return _on_circuits(experiment, lab, name, job, hosts, slots, users, others)
+    if lab.rack is not None and spec.hosts is None:
+        hosts = hosts_in_rack(experiment, lab, name, _of_hosts(job, each), free, others)
+    return _on_circuits(experiment, lab, name, job, hosts, slots, others)
 
 
 def _on_circuits(
@@ -171,20 +176,12 @@ def _on_circuits(
     job: Job,
     hosts: tuple[str, ...],
     slots: Slots,
-    users: Users,
     others: Matching,
 ) -> Placement:
-    """Return the placement of a job whose hosts are joined by circuits, beside those of others.
-
-    On a rack they are hosts with free fibres between them, unless the job names its own.
-    """
+    """Return the placement of a job whose hosts are joined by circuits, beside those of others."""
     spec, each = experiment.jobs[name], experiment.jobs[name].ranks_per_host
-    of_hosts = copy(job)
-    of_hosts.ranks = count = job.ranks // each  # circuits join hosts, whose ranks follow each other
-    if lab.rack is not None and spec.hosts is None:
-        unfit = {*avoided(lab), *lacking(experiment, lab), *users}
-        free = [host for host in lab.hosts if host not in unfit]
-        hosts = hosts_in_rack(experiment, lab, name, of_hosts, free, others)
+    of_hosts = _of_hosts(job, each)
+    count = of_hosts.ranks
     ranks = slots.take(host for host in hosts[:count] for _ in range(each))
     all_ranks = each if isinstance(job, ReplicatedJob) else 1  # a host is replaced with all of them
     spares = slots.take(host for host in hosts[count:] for _ in range(all_ranks))
@@ -201,6 +198,13 @@ def _on_circuits(
         asked=found.asked,
         ring_ports=found.ring_ports,
     )
+
+
+def _of_hosts(job: Job, each: int) -> Job:
+    """Return a job with one rank for each host, as circuits join hosts; ranks follow each other."""
+    of_hosts = copy(job)
+    of_hosts.ranks = job.ranks // each
+    return of_hosts
 
 
 def _check_ranks_per_host(experiment: Experiment, name: str, job: Job) -> None:
@@ -266,9 +270,9 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
 
 
 def _choose_hosts(
-    experiment: Experiment, lab: Lab, name: str, count: int, users: Users
+    experiment: Experiment, lab: Lab, name: str, count: int, free: Sequence[str], users: Users
 ) -> tuple[str, ...]:
-    """Return so many hosts for a job, the first of those that it names or that are left."""
+    """Return so many hosts for a job, the first of those that it names or of those in `free`."""
     named, set_aside = experiment.jobs[name].hosts, avoided(lab)
     for index, host in enumerate(named or ()):
         where = experiment.source.where("jobs", name, "hosts", index)
@@ -281,8 +285,6 @@ def _choose_hosts(
         if host in set_aside:
             raise FileError(where, str(set_aside[host]), hint="name another host")
         check_named_host(experiment, lab, name, index, host)
-    unfit = {*set_aside, *lacking(experiment, lab), *users}
-    free = (host for host in lab.hosts if host not in unfit)
     hosts = tuple(named or free)
     check_shared(experiment, name, (named or ())[:count], users)
     used = len({*hosts[:count]})

@@ -16,6 +16,7 @@ from testbed.run.planning.controllers import check_controllers, check_scopes
 from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_ranks
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.forecast import Forecast
+from testbed.run.planning.host_attributes import lacking
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, Placements, place
@@ -24,9 +25,17 @@ from testbed.run.planning.program_commands import command_lines
 from testbed.schema import Arm, Experiment, Lab, avoided, usable_fibres
 
 
-def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
+def make_plan(
+    experiment: Experiment,
+    lab: Lab,
+    *,
+    seed: int,
+    repeat: int | None = None,
+    without: Set[str] = frozenset(),
+) -> Plan:
     """Return the plan; `repeat` replaces the experiment's number of trials per arm.
 
+    Jobs that name no hosts get none of `without`, nor one that lacks an attribute for another arm.
     Raise FileError where the experiment needs something that the lab does not have or permit.
     """
     arms, count = experiment.arms(), repeat or experiment.trials
@@ -38,23 +47,16 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         )
         return Plan(experiment.experiment, lab.lab, seed, trials)
     check_scopes(experiment)
-    placed = [(arm, place(arm.experiment, lab)) for arm in arms]
+    without = frozenset(without).union(*(lacking(arm.experiment, lab) for arm in arms))
+    placed = [(arm, place(arm.experiment, lab, without)) for arm in arms]
     first, wiring = placed[0][1], lab.wiring()
-    planned_arms: list[PlannedArm] = []
-    for arm, placements in placed:
-        check_hosts(experiment, arm, placements, first)
-        check_lab_changes(arm, lab)
-        check_fault(arm, lab, placements, is_only_trial=count * len(arms) == 1)
-        controllers = check_controllers(arm.experiment, lab, placements)
-        planned_arms.append(planned_arm(arm, placements, controllers))
-        for placement in placements.values():
-            command_lines(arm.experiment, lab, placement)
+    planned_arms = tuple(_checked_arms(experiment, lab, placed, count))
     ends = fibre_ends(wiring, first.used, usable_fibres(lab))
     planned: tuple[steps.Step, ...] = (
         steps.OpenInstruments(
             tuple(sorted({end.switch for end in ends})),
             _power_units(lab, first.used),
-            *_optics(lab, ends),
+            *optics_in_fibres(lab, ends),
         ),
         steps.OpenHosts(first.used),
         _joining(first, lab, wiring),
@@ -63,8 +65,22 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         steps.Restore(experiment.keep),
     )
     fenced = _fences(lab, first.used) if any(arm.experiment.recovers for arm in arms) else ()
-    whole = planned, _avoided(lab), fenced, tuple(planned_arms)
+    whole = planned, _avoided(lab), fenced, planned_arms
     return Plan(experiment.experiment, lab.lab, seed, *whole)
+
+
+def _checked_arms(
+    experiment: Experiment, lab: Lab, placed: Sequence[tuple[Arm, Placements]], count: int
+) -> Iterator[PlannedArm]:
+    """Yield each arm of a plan; raise FileError for one that cannot be carried out."""
+    for arm, placements in placed:
+        check_hosts(experiment, arm, placements, placed[0][1])
+        check_lab_changes(arm, lab)
+        check_fault(arm, lab, placements, is_only_trial=count * len(placed) == 1)
+        controllers = check_controllers(arm.experiment, lab, placements)
+        for placement in placements.values():
+            command_lines(arm.experiment, lab, placement)
+        yield planned_arm(arm, placements, controllers)
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
@@ -125,7 +141,7 @@ def _light(circuits: Iterable[Circuit], wiring: Wiring) -> tuple[steps.Light, ..
     )
 
 
-def _optics(lab: Lab, ends: Set[SwitchPort]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def optics_in_fibres(lab: Lab, ends: Set[SwitchPort]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the attenuators and the meters in fibres with these ends."""
     attenuators = (n for n, a in lab.attenuators.items() if ends & set(a.fibres.values()))
     meters = (n for n, m in lab.meters.items() if ends & set(m.taps.values()))

@@ -1,8 +1,14 @@
 """Plans on hosts that have the attributes that an experiment needs of each, and refusals."""
 
+from pathlib import Path
+
 import pytest
 
+from testbed.run.planning.planner import make_plan
 from testbed.run.planning.steps import OpenHosts
+from testbed.schema import load_experiment, load_lab
+
+SLICES = Path(__file__).parents[3] / "configs" / "slices.yaml"
 
 NEEDS = "{hosts: 3, fabric: circuit"
 
@@ -88,3 +94,22 @@ def test_a_host_in_quarantine_is_not_counted_among_the_suitable_ones(desk):
     with_attributes(desk, h0="{gpus: 8}", h1="{gpus: 8}")
     desk.lab += "quarantine: [{what: h1, until: 2026-12-24, reason: its fan is loud}]\n"
     assert "and lab bench has 1: h0" in desk.refusal()
+
+
+def test_all_arms_are_on_hosts_that_have_what_each_arm_needs(desk):
+    needing(desk, "{gpus: 4}")
+    with_attributes(desk, h0="{gpus: 4}", h1="{gpus: 8}", h2="{gpus: 8}")
+    desk.change("experiment", "cold: {", "cold: {needs.attributes.gpus: 8, ")
+    assert hosts(desk.plan()) == ("h1", "h2")
+
+
+def test_a_job_on_a_rack_of_servers_takes_the_hosts_with_what_is_needed(tmp_path):
+    lab = load_lab(SLICES, [f"lab.hosts.{h}.attributes={{gpus: 8}}" for h in ("h2", "h3", "h4")])
+    (tmp_path / "experiment.yaml").write_text(
+        "experiment: small\nquestion: On which servers?\n"
+        "needs: {hosts: 2, attributes: {gpus: 8}}\n"
+        "jobs: {main: {kind: train, ranks: 2, topology: ring, steps: 9}}\n"
+    )
+    experiment = load_experiment(tmp_path / "experiment.yaml")
+    plan = make_plan(experiment, lab, seed=7)
+    assert hosts(plan) == ("h2", "h3")
