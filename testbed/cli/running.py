@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,13 +25,15 @@ from testbed.cli.app import (
 from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
 from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
-from testbed.cli.free_hosts import on_free_hosts
-from testbed.cli.lease_stores import leases_of, queue_of
+from testbed.cli.free_hosts import enter_queue
+from testbed.cli.lease_stores import leases_of
 from testbed.cli.record import open_record
 from testbed.cli.refused_runs import delete_if_refused
 from testbed.cli.twins import CurrentTwin, check_rate, command_line, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
+from testbed.record.lab_queue import QueueRequest
+from testbed.record.queue_place import QueuePlace
 from testbed.record.rundir import RunDirectory
 from testbed.run.planning.plan import Plan
 from testbed.secret import masked
@@ -39,7 +41,6 @@ from testbed.twin.precedence import give_up_precedence, has_precedence
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
-    from testbed.run.run_leases import Turn
 
 SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
@@ -91,49 +92,48 @@ def run(
     """Run an experiment and record it; the last lines are the verdict and the next command."""
     if queue is not None and wait_lock:
         raise UsageError("--queue and --wait-lock are two ways to wait", hint="give one of them")
-    with explain_signal_exit(lambda: ["nothing was opened or changed"]):
-        inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
-        on_paper = inputs.plan.on_paper
-        if workers and not on_paper:
-            raise _without_a_model(inputs.plan)
-        if twin and not on_paper:
-            return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
-        on_twin = is_inside_twin(inputs.lab)
-        if on_twin:
-            check_rate(inputs.lab)
-            _check_far_ends(inputs.plan)
-        elif not on_paper:
-            _refuse_what_only_twins_do(inputs)
-        if queue is not None and not on_paper:
-            inputs = on_free_hosts(inputs, repeat)
-        from testbed.cli.after_run import PostRun
-        from testbed.run.inbox import Inbox
+    with ExitStack() as leaving:
+        with explain_signal_exit(lambda: ["nothing was opened or changed"]):
+            inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
+            on_paper = inputs.plan.on_paper
+            if workers and not on_paper:
+                raise _without_a_model(inputs.plan)
+            if twin and not on_paper:
+                return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
+            place = None
+            if not on_paper:
+                _check_place(inputs)
+                if queue is not None:
+                    inputs, place = enter_queue(inputs, repeat, _queue_request(inputs))
+                    leaving.callback(place.leave)
+            from testbed.cli.after_run import PostRun
+            from testbed.run.inbox import Inbox
 
-        inbox = Inbox()
-    with record_signals(inbox.interrupt):
-        if on_paper:
-            directory = _compute(inputs, results, inbox, workers)
-        else:
-            directory = _conduct(inputs, results, on_twin, inbox, wait_lock, queue)
-            delete_if_refused(directory)
-        return PostRun(directory, inbox.signals).report(json=json, is_drawn=report)
+            inbox = Inbox()
+        with record_signals(inbox.interrupt):
+            if on_paper:
+                directory = _compute(inputs, results, inbox, workers)
+            else:
+                directory = _conduct(inputs, results, inbox, queue or wait_lock, place)
+                delete_if_refused(directory)
+            return PostRun(directory, inbox.signals).report(json=json, is_drawn=report)
 
 
 def _conduct(
-    inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, wait: float, queue: float | None
+    inputs: Inputs, results: Path, inbox: Inbox, wait: float, place: QueuePlace | None
 ) -> RunDirectory:
     """Carry the plan out and record it; return its run directory.
 
-    It waits for what it needs at most `wait` seconds, or `queue` seconds in the lab's queue.
+    It waits for what it needs at most `wait` seconds, with `place` in the lab's queue.
     """
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
     from testbed.run.run_leases import RunLeases
 
     sys.setswitchinterval(SWITCH_INTERVAL)
+    on_twin = is_inside_twin(inputs.lab)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
     reason, leases = inputs.plan.experiment, leases_of(inputs.lab)
-    turn = None if queue is None else _turn(inputs)
     orchestrator = Orchestrator(
         inputs.plan,
         inputs.experiment,
@@ -142,7 +142,7 @@ def _conduct(
         log,
         inbox,
         CurrentTwin() if on_twin else None,
-        RunLeases(leases, directory, reason, log, inbox, wait if queue is None else queue, turn),
+        RunLeases(leases, directory, reason, log, inbox, wait, place),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
@@ -161,14 +161,20 @@ def _without_a_model(plan: Plan) -> UsageError:
     )
 
 
-def _turn(inputs: Inputs) -> Turn:
-    """Return what a run waits for in the queue of its lab."""
-    from testbed.record.lab_queue import QueueRequest
-    from testbed.run.run_leases import Turn
+def _check_place(inputs: Inputs) -> None:
+    """Refuse what cannot be done where this command runs, which is a twin or hardware."""
+    if is_inside_twin(inputs.lab):
+        check_rate(inputs.lab)
+        _check_far_ends(inputs.plan)
+    else:
+        _refuse_what_only_twins_do(inputs)
 
-    lab, limit = inputs.lab, inputs.experiment.limits.run
+
+def _queue_request(inputs: Inputs) -> QueueRequest:
+    """Return what a run tells the queue of its lab."""
+    limit = inputs.experiment.limits.run
     typed = masked(os.environ.get(COMMAND_VARIABLE) or command_line())
-    return Turn(queue_of(lab), QueueRequest(lab.queue, limit, len(inputs.plan.trials), typed))
+    return QueueRequest(inputs.lab.queue, limit, len(inputs.plan.trials), typed)
 
 
 def _compute(inputs: Inputs, results: Path, inbox: Inbox, workers: str) -> RunDirectory:

@@ -7,7 +7,7 @@ leases are taken. So nobody has to run for the queue to go on, and none has what
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import median
@@ -56,19 +56,21 @@ class LabQueue(ClaimRegistry):
         token: str,
         resources: Iterable[Resource],
         reason: str,
-        run: RunDirectory | None,
         request: QueueRequest,
-    ) -> float:
+        condition: Callable[[Snapshot], bool] = lambda _: True,
+    ) -> float | None:
         """Put an entry into the queue, whose process holds the lock of its token; return the time.
 
-        An experiment that was interrupted and is started again, by the same user with the same
-        command, has its old place.
+        Return None, and put none, where the queue does not meet the condition. An experiment that
+        was interrupted and is started again, by the same user with the same command, has its old
+        place.
         """
-        holder = replace(holder_here(os.getpid(), run, reason), lab=self._lab)
+        holder = replace(holder_here(os.getpid(), None, reason), lab=self._lab)
         with self._store.open() as ledger:
             rows, now = QueueRows(ledger), ledger.now
             rows.forget()
-            self._snapshot(ledger, rows)
+            if not condition(self._snapshot(ledger, rows)):
+                return None
             expected = _expected(rows, reason, request)
             entry = QueueEntry(
                 *(token, holder, frozenset(resources), request.policy, expected, request.trials),
@@ -77,6 +79,18 @@ class LabQueue(ClaimRegistry):
             )
             rows.put(_in_old_place(rows, entry))
         return now
+
+    def want(self, token: str, resources: Iterable[Resource], run: RunDirectory | None) -> float:
+        """Write what an entry that waits needs, and for which run; return the time."""
+        with self._store.open() as ledger:
+            rows = QueueRows(ledger)
+            found = rows.one(token)
+            if found is not None:
+                named = holder_here(os.getpid(), run)
+                holder = replace(found.holder, run=named.run, directory=named.directory)
+                wanted = frozenset(resources)
+                rows.put(replace(found, resources=wanted, holder=holder, seen=ledger.now))
+            return ledger.now
 
     def snapshot(self) -> Snapshot:
         """Return the queue and the leases as they are now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,10 @@ class Admission:
     behind: str = ""
 
 
+class TakenMeanwhile(BusyError):
+    """A queue has changed since what a run asks for was chosen."""
+
+
 class QueuePlace:
     """The place of this process in a queue, until it starts or leaves."""
 
@@ -48,23 +52,33 @@ class QueuePlace:
         queue: LabQueue,
         resources: Iterable[Resource],
         reason: str,
-        run: RunDirectory | None,
         request: QueueRequest,
+        condition: Callable[[Snapshot], bool] = lambda _: True,
     ) -> None:
-        """Enter a queue for all of some resources; `run` is the run that needs them."""
+        """Enter a queue for all of some resources.
+
+        Raise TakenMeanwhile where the queue does not meet the condition as it is entered.
+        """
         self._queue, self._token = queue, secrets.token_hex(8)
         self.admission = Admission(request.policy, 0.0)
         """How it was let in, once it has started; until then what was expected of it."""
         self._liveness = LivenessLock(self._token)
         try:
-            self._entered = queue.enter(self._token, resources, reason, run, request)
+            entered = queue.enter(self._token, resources, reason, request, condition)
+            if entered is None:
+                raise TakenMeanwhile("somebody has entered the queue meanwhile", hint="try again")
         except BaseException:
             self._liveness.release()
             raise
-        self._has_started = False
+        self._entered = entered
+        self._has_started = self._has_left = False
         self._position, self._asked = "", 0.0
         self._raw: list[Any] = []
         """What the store had when it was last asked whether this process may start."""
+
+    def want(self, resources: Iterable[Resource], run: RunDirectory | None) -> None:
+        """Say what is needed besides what was known on entering, and for which run."""
+        self._entered = self._queue.want(self._token, resources, run)
 
     def start(self) -> Lease:
         """Return the lease of all that was wanted; raise BusyError with what there is to wait for.
@@ -90,8 +104,9 @@ class QueuePlace:
         return Lease(self._queue, answer, self._liveness, began)
 
     def leave(self) -> None:
-        """Give the place up, if this process has not started."""
-        if not self._has_started:
+        """Give the place up, if this process has not started, nor given it up before."""
+        if not (self._has_started or self._has_left):
+            self._has_left = True
             try:
                 self._queue.leave(self._token)
             except LabError:

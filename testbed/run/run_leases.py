@@ -14,7 +14,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import open_entries
-from testbed.record.lab_queue import Cancelled, LabQueue, QueueRequest
+from testbed.record.lab_queue import Cancelled
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
@@ -31,19 +31,11 @@ _TRY = 0.5
 """Seconds between two tries of a run that waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The queue in which a run waits for its turn, and what it asks for there."""
-
-    queue: LabQueue
-    request: QueueRequest
-
-
 @dataclass(slots=True)
 class RunLeases:
     """The leases of one run; it waits at most `patience` seconds for them.
 
-    With `turn` it waits in the lab's queue, else it tries until they are free.
+    With `place` it waits in the lab's queue, else it tries until they are free.
     """
 
     leases: Leases
@@ -52,7 +44,7 @@ class RunLeases:
     log: EventLog
     inbox: Inbox
     patience: float = 0.0
-    turn: Turn | None = None
+    place: QueuePlace | None = None
     _patience_ends: Deadline = field(default_factory=lambda: Deadline.after(0.0))
     _lease: Lease | None = None
     _admission: Admission | None = None
@@ -77,7 +69,7 @@ class RunLeases:
             Deadline.after(_TAKE_LIMIT),
         )
 
-        lease = self._in_turn(wanted, self.turn) if self.turn else self._when_free(wanted)
+        lease = self._in_turn(wanted, self.place) if self.place else self._when_free(wanted)
         lease.when_lost(self.inbox.stop)
         bench.guard.hold(lease)
         admitted: dict[str, Any] = asdict(self._admission) if self._admission else {}
@@ -90,17 +82,18 @@ class RunLeases:
 
         return self._take_with_retries(take)
 
-    def _in_turn(self, wanted: frozenset[Resource], turn: Turn) -> Lease:
+    def _in_turn(self, wanted: frozenset[Resource], place: QueuePlace) -> Lease:
         """Wait in the queue for what is wanted; whatever ends the wait, the place is given up."""
-        enter = partial(QueuePlace, turn.queue, wanted, self.reason, self.run, turn.request)
-        limit = Deadline.after(_TAKE_LIMIT)
-        place = self.inbox.in_worker("entering the queue", lambda _: enter(), limit)
 
         def start() -> Lease:
             self._lease = place.start()
             return self._lease
 
+        limit = Deadline.after(_TAKE_LIMIT)
         try:
+            self.inbox.in_worker(
+                "writing into the queue", lambda _: place.want(wanted, self.run), limit
+            )
             lease = self._take_with_retries(start)
         finally:
             place.leave()

@@ -1,5 +1,7 @@
 """Which hosts an experiment takes when it enters a queue: of those that suit it, the free ones."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 
 from testbed.bench.lease_resources import named
 from testbed.cli.files import read
-from testbed.cli.free_hosts import on_free_hosts
+from testbed.cli.free_hosts import enter_queue
 from testbed.cli.lease_stores import leases_of, queue_of
 from testbed.record import lease_store, locks
 from testbed.record.lab_queue import QueueRequest
@@ -49,14 +51,16 @@ def planned(tmp_path, monkeypatch):
                     continue
                 request = QueueRequest("fifo", float(limit), 1, "theirs")
                 resources = named(inputs.lab, parts)
-                place = QueuePlace(queue_of(inputs.lab), resources, "theirs", None, request)
+                place = QueuePlace(queue_of(inputs.lab), resources, "theirs", request)
                 stack.callback(place.leave)
                 if starts:
                     stack.callback(place.start().release)
             if locked:
                 leases = leases_of(inputs.lab)
                 stack.callback(leases.take(named(inputs.lab, locked), "theirs", None).release)
-            plan = on_free_hosts(inputs, None).plan
+            chosen, place = enter_queue(inputs, None, QueueRequest("fifo", 600.0, 1, "ours"))
+            stack.callback(place.leave)
+            plan = chosen.plan
         (hosts,) = (step.hosts for step in plan.steps if isinstance(step, OpenHosts))
         return hosts
 
@@ -132,3 +136,24 @@ def test_on_a_rack_of_servers_the_hosts_are_those_that_fibres_can_join_without_i
     text = TWO.replace("ranks: 2", "ranks: 2, topology: ring")
     hosts = planned(held=[taken], file_of_lab=slices, text=text)
     assert taken not in hosts and len(hosts) == 2
+
+
+def test_runs_that_enter_at_the_same_moment_are_on_different_hosts(tmp_path, planned):
+    planned()  # writes the file
+    one = tmp_path / "one.yaml"
+    one.write_text(EXPERIMENT.replace("ranks: 2, spares: 1", "ranks: 1").replace(": 3,", ": 1,"))
+    together, chosen = threading.Barrier(6), list[str]()
+
+    def enter(number):
+        inputs = read(str(one), str(RACK), [], None, 7)
+        together.wait(60.0)
+        found, place = enter_queue(inputs, None, QueueRequest("fifo", 600.0, 1, f"run {number}"))
+        (hosts,) = (step.hosts for step in found.plan.steps if isinstance(step, OpenHosts))
+        chosen.extend(hosts)
+        return place
+
+    with ThreadPoolExecutor(6) as pool:
+        places = list(pool.map(enter, range(6)))
+    for place in places:
+        place.leave()
+    assert sorted(chosen) == [f"h{number}" for number in range(6)]

@@ -36,7 +36,7 @@ class Shared:
         queue = LabQueue(lease_store.FileStore(clock=self.clock), lab="small")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("LOGNAME", user)
-            place = QueuePlace(queue, named(self.lab, parts), reason, None, request)
+            place = QueuePlace(queue, named(self.lab, parts), reason, request)
         self._stack.callback(place.leave)
         return place
 

@@ -36,10 +36,10 @@ class Lab:
         self.store = FileStore(path, clock=lambda: self.now)
         self.queue, self.leases = LabQueue(self.store), Leases(self.store)
 
-    def place(self, *resources, command="run", policy="fifo", limit=600.0, trials=1, run=None):
+    def place(self, *resources, command="run", policy="fifo", limit=600.0, trials=1):
         request = QueueRequest(policy, limit, trials, command)
         self.now += 1.0
-        return QueuePlace(self.queue, resources, command, run, request)
+        return QueuePlace(self.queue, resources, command, request)
 
     def line(self):
         return [one.holder.reason for one in self.queue.snapshot().line()]
@@ -391,7 +391,7 @@ url, witness, name, seconds, *hosts = sys.argv[1:]
 store = PostgresStore(url) if url.startswith("postgres") else FileStore(Path(url))
 wanted = [Resource("ssh://" + host, "", host) for host in hosts]
 request = QueueRequest("makespan", float(seconds), 1, name)
-place = QueuePlace(LabQueue(store), wanted, name, None, request)
+place = QueuePlace(LabQueue(store), wanted, name, request)
 print("waits", flush=True)
 while True:
     try:

@@ -13,10 +13,11 @@ from testbed.record.journal import Journal
 from testbed.record.lab_queue import Cancelled, LabQueue, QueueRequest
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
+from testbed.record.queue_place import QueuePlace
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
-from testbed.run.run_leases import RunLeases, Turn
+from testbed.run.run_leases import RunLeases
 from tests.unit.run.slow_store import SlowStore
 
 LONG = 30.0
@@ -101,8 +102,9 @@ def test_a_waiting_run_names_the_holder_and_goes_on_when_it_is_free(house):
 
 def in_turn(house, reason, patience=float("inf")):
     """Return the leases of a run that waits in the lab's queue."""
-    turn = Turn(LabQueue(house.store), QueueRequest("fifo", 600.0, 1, reason))
-    return RunLeases(house.leases, house.run, reason, house.log, house.inbox, patience, turn)
+    request = QueueRequest("fifo", 600.0, 1, reason)
+    place = QueuePlace(LabQueue(house.store), [], reason, request)
+    return RunLeases(house.leases, house.run, reason, house.log, house.inbox, patience, place)
 
 
 def test_a_run_in_the_queue_tells_its_position_and_what_it_waits_for(house):
