@@ -10,7 +10,7 @@ from testbed.schema import Experiment, Lab, avoided
 from testbed.tenancy.attributes import constraints, is_eligible
 
 
-def lacking(experiment: Experiment, lab: Lab) -> dict[str, str]:
+def hosts_lacking_attributes(experiment: Experiment, lab: Lab) -> dict[str, str]:
     """Return the hosts that lack an attribute that an experiment needs, with what each has."""
     demanded, found = constraints(experiment.needs.attributes), dict[str, str]()
     for name, host in lab.hosts.items():
@@ -23,7 +23,11 @@ def lacking(experiment: Experiment, lab: Lab) -> dict[str, str]:
 
 def check_attributes(experiment: Experiment, lab: Lab) -> None:
     """Raise FileError where too few hosts of a lab have what each must have."""
-    unfit, set_aside, needs = lacking(experiment, lab), avoided(lab), experiment.needs
+    unfit, set_aside, needs = (
+        hosts_lacking_attributes(experiment, lab),
+        avoided(lab),
+        experiment.needs,
+    )
     suited = [host for host in lab.hosts if host not in unfit and host not in set_aside]
     if needs.hosts <= len(suited):
         return
@@ -40,7 +44,7 @@ def check_attributes(experiment: Experiment, lab: Lab) -> None:
 
 def check_named_host(experiment: Experiment, lab: Lab, job: str, index: int, host: str) -> None:
     """Raise FileError for a host that a job names and that lacks what the experiment needs."""
-    if reason := lacking(experiment, lab).get(host):
+    if reason := hosts_lacking_attributes(experiment, lab).get(host):
         raise FileError(
             experiment.source.where("jobs", job, "hosts", index),
             f"{reason}, and the experiment needs hosts with {_wanted(experiment)}",

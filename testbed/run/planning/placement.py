@@ -23,7 +23,6 @@ from testbed.run.places import Place, Slots
 from testbed.run.planning.host_attributes import (
     check_attributes,
     check_named_host,
-    lacking,
 )
 from testbed.run.planning.job_circuits import (
     RingPorts,
@@ -108,7 +107,7 @@ def place(experiment: Experiment, lab: Lab, without: Set[str] = frozenset()) -> 
     two jobs which do not say that they share it.
     """
     _check_needs(experiment, lab)
-    unfit = without | avoided(lab).keys() | lacking(experiment, lab).keys()
+    unfit = without | avoided(lab).keys()
     suited = [host for host in lab.hosts if host not in unfit]
     users: dict[str, tuple[str, ...]] = {}
     slots = Slots()

@@ -16,7 +16,7 @@ from testbed.run.planning.controllers import check_controllers, check_scopes
 from testbed.run.planning.fault_plans import far_end_faults, job_faults, named_ranks
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.forecast import Forecast
-from testbed.run.planning.host_attributes import lacking
+from testbed.run.planning.host_attributes import hosts_lacking_attributes
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, Placements, place
@@ -47,7 +47,9 @@ def make_plan(
         )
         return Plan(experiment.experiment, lab.lab, seed, trials)
     check_scopes(experiment)
-    without = frozenset(without).union(*(lacking(arm.experiment, lab) for arm in arms))
+    without = frozenset(without).union(
+        *(hosts_lacking_attributes(arm.experiment, lab) for arm in arms)
+    )
     placed = [(arm, place(arm.experiment, lab, without)) for arm in arms]
     first, wiring = placed[0][1], lab.wiring()
     planned_arms = tuple(_checked_arms(experiment, lab, placed, count))
