@@ -27,8 +27,8 @@ PERIOD = 0.5
 1.2 ms in a second at most, so what is in between is known to 0.3 ms more than they are."""
 
 _FEW = 2
-"""Questions of each of these measurements, at most: on a twin of 17 hosts six were a third of all
-that two processors did, and with what waited for these no bound was better …"""
+"""Questions of each of these measurements, at most: of a twin of 17 hosts six took a third of two
+processors, and as all else waited for them, bounds were no narrower (decision 23) …"""
 _GOOD = 0.2e-3
 """… and the bound with which one is good enough."""
 _LIMIT = 5.0
