@@ -48,12 +48,12 @@ class Load:
     constrained: bool
 
 
-def main(load: Load, first: str, rank: int, ranks: int) -> None:
+def main(load: Load, first: str, rank: int, ranks: int, seed: int) -> None:
     """Be the control plane and the jobs, or clients, until the time is over."""
     if rank == 0:
         _be_control_plane(load, first, ranks)
     else:
-        _be_clients(load, first, rank)
+        _be_clients(load, first, rank, seed)
 
 
 def _be_control_plane(load: Load, first: str, ranks: int) -> None:
@@ -116,8 +116,8 @@ def _findings(lines: Mapping[int, RankLine]) -> tuple[Findings, float]:
     return found, share
 
 
-def _be_clients(load: Load, first: str, rank: int) -> None:
-    name = f"client {rank}"
+def _be_clients(load: Load, first: str, rank: int, seed: int) -> None:
+    name = f"client {seed}.{rank}"  # from which they draw
     clients = ClientLoad(f"{first}:{CONTROL}", name, THREADS, OF_EACH, drawn=load.constrained)
     over = Event()
     with line_to_first(f"{first}:{LINES}", rank, _MEETING_S) as line, ThreadPoolExecutor(1) as pool:
@@ -150,4 +150,5 @@ if __name__ == "__main__":
         first,
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
+        int(os.environ["TESTBED_SEED"]),
     )

@@ -50,9 +50,9 @@ CONSTRAINTS: Mapping[str, Mapping[str, float]] = {"slow": {"ram": 2.0}, "fast": 
 """What each job demands of its clients in public."""
 
 
-def main(run: LearningRun, first: str, rank: int, ranks: int) -> None:
+def main(run: LearningRun, first: str, rank: int, ranks: int, seed: int) -> None:
     """Be the jobs, or a site of clients, until both jobs have finished."""
-    digits = Digits(run.clients)
+    digits = Digits(run.clients, seed)
     if rank == 0:
         _be_jobs(run, first, ranks, digits)
     else:
@@ -202,4 +202,5 @@ if __name__ == "__main__":
         sys.argv[2],
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
+        int(os.environ["TESTBED_SEED"]),
     )

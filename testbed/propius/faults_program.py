@@ -159,11 +159,11 @@ def site_of(client: str) -> int:
     return int(client.split()[1]) // OF_A_SITE + 1
 
 
-def main(fault: str, first: str, rank: int, ranks: int) -> None:
+def main(fault: str, first: str, rank: int, ranks: int, seed: int) -> None:
     """Be the jobs, or a site of clients, until both jobs have finished."""
     if fault not in FAULTS:
         raise SystemExit(f"unknown fault {fault!r}; known: {', '.join(FAULTS)}")
-    digits = Digits((ranks - 1) * OF_A_SITE)
+    digits = Digits((ranks - 1) * OF_A_SITE, seed)
     if rank == 0:
         _be_jobs(fault, first, digits, ranks)
     else:
@@ -268,4 +268,5 @@ if __name__ == "__main__":
         sys.argv[2],
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
+        int(os.environ["TESTBED_SEED"]),
     )

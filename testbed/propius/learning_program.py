@@ -31,9 +31,9 @@ _LONGEST_S = 2 * WANTED.rounds * WANTED.seconds
 """What all rounds of both jobs may take."""
 
 
-def main(policy: str, first: str, rank: int, ranks: int) -> None:
+def main(policy: str, first: str, rank: int, ranks: int, seed: int) -> None:
     """Be the jobs, or a site of clients, until both jobs have finished."""
-    digits = Digits((ranks - 1) * OF_A_SITE)
+    digits = Digits((ranks - 1) * OF_A_SITE, seed)
     if rank == 0:
         _be_jobs(policy, first, digits)
     else:
@@ -70,4 +70,5 @@ if __name__ == "__main__":
         sys.argv[2],
         int(os.environ["TESTBED_RANK"]),
         int(os.environ["TESTBED_RANKS"]),
+        int(os.environ["TESTBED_SEED"]),
     )

@@ -47,6 +47,8 @@ class JobLifecycle:
         self._arms = {arm.name: arm for arm in experiment.arms()}
         self._planned = {arm.name: arm for arm in plan.arms}
         self._lab, self._context, self._seed = context.bench.lab, context, plan.seed
+        self._trial_seed = plan.seed
+        """That of the block of arms to which the trial belongs."""
         self._settings = TwinSettings(context.twin, context) if context.twin else None
         first = self._placements(experiment.arms()[0])
         self.hosts = first.used
@@ -81,6 +83,7 @@ class JobLifecycle:
     def run_trial(self, plan: RunTrial, *, last: bool) -> None:
         """Run one trial on suitable jobs; unless it is the last trial, prepare the next."""
         arm, context = self._arms[plan.arm], self._context
+        self._trial_seed = self._seed + plan.number // len(self._arms)
         self._apply_settings(arm)
         jobs = self._suitable_jobs(arm)
         for name, job in jobs.items():
@@ -181,6 +184,7 @@ class JobLifecycle:
             *(placement.circuits, placement.ring_ports),
             name=placement.name,
             requests=placement.asked,
+            trial_seed=self._trial_seed,
             is_recovered=any(
                 spec.job == placement.name and "membership" in spec.acts_on
                 for spec in arm.experiment.reacting()

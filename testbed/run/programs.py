@@ -53,13 +53,18 @@ class Programs:
         hosts: Sequence[str],
         ring: Sequence[RingPorts],
         circuits: Matching,
+        seed: int,
     ) -> None:
-        """Take the ports of each rank to its neighbours, and all circuits between ranks."""
+        """Take the ports of each rank to its neighbours, and all circuits between ranks.
+
+        `seed` is what programs are to draw from.
+        """
         self._job = job
         self._bench = bench
         self._hosts = tuple(hosts)
         self._ring = ring
         self._circuits = circuits
+        self._seed = seed
         specs = [bench.lab.hosts[host] for host in self._hosts]
         lines = job.command_lines(specs)
         self._programs = {rank: _Program(_name(lines[rank])) for rank in range(len(hosts))}
@@ -88,6 +93,7 @@ class Programs:
     def _place(self, rank: int, specs: Sequence[Host]) -> dict[str, str]:
         """Return where a program is: its rank, and the way to each neighbour and over each link."""
         found = {"TESTBED_RANK": str(rank), "TESTBED_RANKS": str(len(specs))}
+        found["TESTBED_SEED"] = str(self._seed)
         own = self._ring[rank]
         after, before = (rank + 1) % len(specs), (rank - 1) % len(specs)
         for name, port, other, far in (

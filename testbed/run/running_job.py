@@ -94,6 +94,8 @@ class RunningJob:
     collective: ChosenCollective | None = None
     """What the ranks follow to sum, where that is chosen while they run."""
     name: str = "main"
+    trial_seed: int = 0
+    """What ordinary programs draw from: the same for all arms of a block of trials."""
     start_seconds: float = 0.0
     """How long its processes took to start, all together."""
     is_recovered: bool = False
@@ -105,7 +107,9 @@ class RunningJob:
         """Prepare for the reports of programs, where the ranks run those."""
         if isinstance(self.job, ProgramJob):
             ring = [self.ring_ports_of(host) for host in self.hosts]
-            self.programs = Programs(self.job, self.bench, self.hosts, ring, self.circuits)
+            self.programs = Programs(
+                self.job, self.bench, self.hosts, ring, self.circuits, self.trial_seed
+            )
 
     def start(self, deadline: Deadline) -> None:
         """Start a process for every rank and wait until all are ready to join."""

@@ -24,6 +24,23 @@ jobs:
     command: [sh, -c, "echo WORD=$SAID; exec >/dev/null 2>&1; setsid sleep 98765 & sleep 98765"]
 """
 
+SEEDED = """\
+experiment: seeded
+question: What does a program draw from?
+lab: rack
+needs: {hosts: 2, fabric: circuit}
+jobs:
+  main:
+    kind: command
+    ranks: 2
+    command: [sh, -c, "echo drew $TESTBED_SEED"]
+    metrics: {drew: {pattern: 'drew ([0-9]+)', unit: "1", better: neither}}
+variants:
+  one: {}
+  other: {}
+trials: 2
+"""
+
 
 def sleepers() -> list[str]:
     """Return the processes of ours on this machine, in whatever namespace."""
@@ -59,6 +76,14 @@ def test_the_throughput_of_a_tcp_stream_over_a_circuit_is_measured(
     assert "received 67108864 bytes" in (run / "logs" / "h1" / "program.stdout").read_text()
     again = testbed("report", "latest", "--results", str(testbed.results), "--json")
     assert json.loads(again.out)["metrics"] == summary["metrics"]
+
+
+def test_programs_of_a_block_of_trials_have_one_seed_and_those_of_the_next_another(
+    testbed: CommandLine, rack: str
+) -> None:
+    summary, _ = testbed.run_text(SEEDED, "rack", "--seed", "31", twin=rack)
+    drew = {(trial["variant"], trial["values"]["drew"]) for trial in summary["trials"]}
+    assert drew == {("one", 31), ("one", 32), ("other", 31), ("other", 32)}
 
 
 def test_a_failed_program_fails_the_run_and_its_error_is_quoted(

@@ -27,7 +27,7 @@ def output_of(directory, program, *arguments, ranks):
     with ExitStack() as stack:
         processes = []
         for rank, path in enumerate(said):
-            where = {"TESTBED_RANK": str(rank), "TESTBED_RANKS": str(ranks)}
+            where = {"TESTBED_RANK": str(rank), "TESTBED_RANKS": str(ranks), "TESTBED_SEED": "7"}
             both = {"stdout": stack.enter_context(path.open("w")), "stderr": subprocess.STDOUT}
             processes.append(subprocess.Popen(line, env={**os.environ, **where}, **both))
             stack.callback(processes[-1].wait)

@@ -88,7 +88,7 @@ def running(bench, inbox):
     """Two ranks, each with a program that prints its rate."""
     metrics = {"rate": Pattern("rate (.*)", "Mbit/s", "higher")}
     job = Command(CommandOptions(2, ("run", "me"), metrics))
-    return RunningJob(bench, inbox, job, 7, 0.2, Membership(PLACES))
+    return RunningJob(bench, inbox, job, 7, 0.2, Membership(PLACES), trial_seed=9)
 
 
 def say(job, host, event, **fields):
@@ -124,6 +124,7 @@ def test_a_rank_gets_its_program_and_the_addresses_of_its_neighbours(running):
     assert place == {
         "TESTBED_RANK": "1",
         "TESTBED_RANKS": "2",
+        "TESTBED_SEED": "9",
         "TESTBED_NEXT_INTERFACE": "eth2",
         "TESTBED_NEXT_LOCAL": "10.0.0.4",
         "TESTBED_NEXT_PEER": "10.0.0.1",
