@@ -2,8 +2,7 @@
 
 A request leaves at t1 and arrives at t2, the answer leaves at t3 and arrives at t4; t2 and t3 are
 on the host's clock. The offset is ((t2 - t1) + (t3 - t4)) / 2 and its error at most half of (t4 -
-t1) - (t3 - t2), however asymmetric the delays (Cristian 1989; RFC 5905, section 8). Of several
-questions t2 - t1 is taken from one and t3 - t4 from another if those are the closest.
+t1) - (t3 - t2), however asymmetric the delays (Cristian 1989; RFC 5905, section 8).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
-from testbed.analysis.clocks import SLEW, Clocks
+from testbed.analysis.clocks import Clocks
 from testbed.bench.link import AgentLink, Answer
 from testbed.clock import Deadline, now
 from testbed.errors import HostError, LabError
@@ -51,19 +50,16 @@ class Offset:
 def measure_offset(
     link: AgentLink, deadline: Deadline, questions: int = QUESTIONS, good: float = 0.0
 ) -> Offset:
-    """Measure the clock offset; the shortest way there and the shortest way back count.
+    """Measure the clock offset; the request with the shortest round trip counts.
 
     Blocks for about a millisecond per request; stops early at an offset whose bound is `good` or
     less.
     """
-    answers = [link.ask("clock", deadline)]
-    found = offset_of(answers[0], answers[0])
+    found = offset_of(link.ask("clock", deadline))
     for _ in range(questions - 1):
         if found.bound <= good:
             break
-        answers.append(link.ask("clock", deadline))
-        pairs = [(answers[-1], one) for one in answers] + [(one, answers[-1]) for one in answers]
-        found = min(found, *(offset_of(*pair) for pair in pairs), key=lambda one: one.bound)
+        found = min(found, offset_of(link.ask("clock", deadline)), key=lambda one: one.bound)
     return found
 
 
@@ -80,17 +76,10 @@ def watch_offset(link: AgentLink, callback: Callable[[Offset], None]) -> None:
         due = max(due + PERIOD, now())
 
 
-def offset_of(there: Answer, back: Answer) -> Offset:
-    """Compute the offset from how long one request `clock` and the answer to another took.
-
-    The host's clock is ahead by at most what it shows as the request arrives minus when that was
-    sent, by at least what it shows as the answer leaves minus when that arrives.
-    """
-    most = there.value[0] - there.sent
-    least = back.value[1] - back.received
-    begin, end = min(there.sent, back.sent), max(there.received, back.received)
-    moved = SLEW * (end - begin)
-    return Offset((most + least) / 2, (most - least + moved) / 2, (begin + end) / 2)
+def offset_of(answer: Answer) -> Offset:
+    """Compute the offset from one answer to the request `clock`."""
+    t1, (t2, t3), t4 = answer.sent, answer.value, answer.received
+    return Offset(((t2 - t1) + (t3 - t4)) / 2, ((t4 - t1) - (t3 - t2)) / 2, (t1 + t4) / 2)
 
 
 class HostClocks:

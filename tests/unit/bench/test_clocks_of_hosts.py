@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.analysis.clocks import SLEW
 from testbed.bench.clocks import PERIOD, QUESTIONS, measure_offset, watch_offset
 from testbed.bench.link import Answer
 from testbed.clock import Deadline, now
@@ -25,57 +24,41 @@ delays = st.floats(0, 0.05)
 class Line:
     """Answers questions about a clock after delays of its own each way."""
 
-    def __init__(self, ahead, rounds, drift=0.0):
+    def __init__(self, ahead, rounds):
         self._ahead = ahead
-        self._drift = drift
         self._rounds = iter(rounds)
         self._now = 500.0
-
-    def ahead(self, t):
-        return self._ahead + self._drift * (t - 500.0)
 
     def ask(self, do, deadline):
         there, thinking, back = next(self._rounds)
         sent = self._now
         arrived, left = sent + there, sent + there + thinking
         self._now = left + back
-        shown = [t + self.ahead(t) for t in (arrived, left)]
-        return Answer(shown, sent, self._now)
+        return Answer([arrived + self._ahead, left + self._ahead], sent, self._now)
 
 
 @given(
     ahead=st.floats(-1e4, 1e4),
-    rounds=st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=QUESTIONS),
-    drift=st.floats(-SLEW, SLEW),
+    rounds=st.lists(st.tuples(delays, delays, delays), min_size=QUESTIONS, max_size=QUESTIONS),
 )
-def test_the_true_clock_offset_is_always_within_the_measured_bound(ahead, rounds, drift):
-    line = Line(ahead, rounds, drift)
-    found = measure_offset(line, soon(), len(rounds))
-    assert abs(found.offset - line.ahead(found.at)) <= found.bound + 1e-9
-    best = min(rounds, key=lambda one: one[0] + one[2])
-    assert found.bound <= (best[0] + best[2]) / 2 + SLEW * sum(best) + 1e-9
-
-
-def test_the_shortest_way_there_counts_with_the_shortest_way_back_of_another_question():
-    rounds = [(0.001, 0.002, 0.05), (0.05, 0.002, 0.003), (0.05, 0.002, 0.05)]
-    found = measure_offset(Line(7.0, rounds), soon(), questions=3)
-    assert found.bound == pytest.approx(0.002 + SLEW * 0.108 / 2)
-    assert found.at == pytest.approx(500.054)
-    assert found.offset == pytest.approx(7.0, abs=0.002)
+def test_the_true_clock_offset_is_always_within_the_measured_bound(ahead, rounds):
+    found = measure_offset(Line(ahead, rounds), soon())
+    assert abs(found.offset - ahead) <= found.bound + 1e-9
+    assert found.bound == pytest.approx(
+        min(there + back for there, _, back in rounds) / 2, abs=1e-9
+    )
 
 
 def test_a_symmetric_delay_changes_the_bound_and_not_the_clock_offset():
     found = measure_offset(Line(3.0, [(0.02, 0.001, 0.02)]), soon(), questions=1)
     assert found.offset == pytest.approx(3.0)
-    assert found.bound == pytest.approx(0.02 + SLEW * 0.041 / 2)
+    assert found.bound == pytest.approx(0.02)
     assert found.at == pytest.approx(500.0205)
 
 
 def test_the_clock_measurement_with_the_smallest_bound_is_used():
     rounds = [(0.05, 0, 0.01), (0.001, 0, 0.001), (0.02, 0, 0.05)]
-    assert measure_offset(Line(1.0, rounds), soon(), questions=3).bound == pytest.approx(
-        0.001, rel=0.01
-    )
+    assert measure_offset(Line(1.0, rounds), soon(), questions=3).bound == pytest.approx(0.001)
 
 
 def test_an_agent_on_this_machine_has_offset_zero(agent):
