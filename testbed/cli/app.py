@@ -267,6 +267,14 @@ def seconds_of(option: str, text: str) -> float:
         raise UsageError(f"{option}: {error}") from error
 
 
+def address_of(option: str, text: str) -> tuple[str, int]:
+    """Parse the host and port given to an option; raise UsageError for anything else."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise UsageError(f"{option}: {text!r} is no HOST:PORT", hint="write it as 127.0.0.1:1234")
+    return host, int(port)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output."""
     json.dump(value, sys.stdout, indent=1, ensure_ascii=False)

@@ -16,6 +16,7 @@ from testbed.cli.app import (
     ResultsOption,
     SetOption,
     TwinOption,
+    address_of,
     app,
     seconds_of,
 )
@@ -107,7 +108,7 @@ def opus(
     printed, and for each stage when it was answered after the last rank had asked.
     """
     takes, end = seconds_of("--delay", delay), seconds_of("--for", for_) if for_ else math.inf
-    address, names = _address(listen), _names("--nodes", nodes)
+    address, names = address_of("--listen", listen), _names("--nodes", nodes)
     if not lab and not twin and TWIN_VARIABLE not in os.environ:
         emulated = EmulatedRails(rails or 1, takes, end, OpusLines(EMULATED, json=json))
         emulated.serve(side, address, names, sockets)
@@ -133,10 +134,3 @@ def _names(option: str, text: str) -> list[str]:
     if text and not names:
         raise UsageError(f"{option} names nothing", hint="separate names by commas")
     return names
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"--listen: {text!r} is no IP:PORT", hint="write it as 127.0.0.1:1234")
-    return host, int(port)

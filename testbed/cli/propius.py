@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.app import app, seconds_of
+from testbed.cli.app import address_of, app, seconds_of
 from testbed.errors import UsageError
 
 _ROLES = "job-manager, client-manager, scheduler, balancer, root or leaf; or trace."
@@ -92,6 +92,10 @@ def _serve(
         raise UsageError(f"a {role} takes no files, and {files[0]!r} is one", hint="leave it out")
     end = seconds_of("--for", for_) if for_ else None
     names = [name for name in managers.split(",") if name]
+    given = [("--listen", listen), *(("--managers", name) for name in names), ("--root", root)]
+    for option, text in given:
+        if text:
+            address_of(option, text)
     if role in ON_STORE and not store:
         print(f"the records of the {role} are in {(store := own_store())}")
     with serving(role, listen, store, policy, names, root) as where:

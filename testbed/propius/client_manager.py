@@ -33,7 +33,8 @@ class ClientManager:
     def check_in(self, asked: messages.Presence) -> messages.Offers:
         """Register a client by its public attributes, and offer it jobs."""
         attributes = dict(asked.attributes)
-        if not asked.client or not all(map(math.isfinite, [*attributes.values(), asked.speed])):
+        is_sound = all(map(math.isfinite, [*attributes.values(), asked.speed])) and asked.speed > 0
+        if not (asked.client and is_sound):
             return messages.Offers(reply=Reply.REFUSED)
         now = self._clock()
         return self._offers(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import redis
 
 from testbed.clock import Deadline
-from testbed.errors import LabError
+from testbed.errors import LabError, UsageError
 from testbed.propius.records import client_fields, client_of, job_fields, job_of
 from testbed.propius.store import ClientAct, JobAct
 from testbed.tenancy.clients import CLIENT_LIFE, Client
@@ -34,13 +34,18 @@ class RedisStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        with self._answering():
+        try:
             self._redis: Any = redis.Redis.from_url(
                 url,
                 decode_responses=True,
                 socket_timeout=_ANSWER_S,
                 socket_connect_timeout=_ANSWER_S,
             )
+        except ValueError as error:
+            raise UsageError(
+                f"the store {url} has no such address: {error}", hint="write redis://HOST:PORT"
+            ) from error
+        with self._answering():
             self._redis.ping()
             script = (files("testbed.propius") / "binding.lua").read_text()
             self._bind: Any = self._redis.register_script(script)

@@ -97,8 +97,12 @@ def _scheduling(scheduler: Scheduler, address: str, is_able: Callable[[], bool])
     stop = Event()
     thread = Thread(target=scheduler.run, args=(stop,), name="scheduler")
     thread.start()
+
+    def schedules() -> bool:
+        return thread.is_alive() and is_able()
+
     try:
-        with _server(address, "Scheduler", Schedules(scheduler), is_able) as where:
+        with _server(address, "Scheduler", Schedules(scheduler), schedules) as where:
             yield where
     finally:
         stop.set()

@@ -25,7 +25,11 @@ def test_a_role_is_served_and_says_where(tmp_path, capsys):
         (["balancer"], "a balancer needs client managers"),
         (["scheduler", "--store", "STORE", "--policy", "static-partition"], "without a scheduler"),
         (["scheduler", "--store", "STORE", "--policy", "fofi"], "fofi"),
-        (["job-manager", "--store", "STORE", "--listen", "nowhere"], "nowhere"),
+        (["job-manager", "--store", "STORE", "--listen", "nowhere"], "'nowhere' is no HOST:PORT"),
+        (["job-manager", "--store", "STORE", "--listen", "127.0.0.1:99999"], "is no HOST:PORT"),
+        (["job-manager", "--store", "redis://foo:bar"], "write redis://HOST:PORT"),
+        (["balancer", "--managers", "foo"], "--managers: 'foo' is no HOST:PORT"),
+        (["leaf", "--root", "bad:xx"], "--root: 'bad:xx' is no HOST:PORT"),
     ],
 )
 def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path, capsys, words, said):

@@ -133,6 +133,9 @@ def test_what_cannot_be_is_refused_by_code(plane):
     assert plane.jobs("Request", absent).reply == Reply.UNKNOWN
     nan = messages.Presence(client="c", attributes={"ram": float("nan")}, speed=1.0)
     assert plane.clients("CheckIn", nan).reply == Reply.REFUSED
+    for speed in (0.0, -1.0):
+        slow = messages.Presence(client="c", attributes={"ram": 4.0}, speed=speed)
+        assert plane.clients("CheckIn", slow).reply == Reply.REFUSED
     assert plane.clients("Ping", messages.ClientName(client="c")).reply == Reply.UNKNOWN
 
 

@@ -15,6 +15,7 @@ from testbed.propius.balancer import Balancer
 from testbed.propius.control_pb2 import DESCRIPTOR
 from testbed.propius.processes import ANY, ServiceProcess
 from testbed.propius.redis_process import RedisProcess, redis_server
+from testbed.propius.scheduler import Scheduler
 from testbed.propius.serve import serving
 
 PATIENCE = 60.0
@@ -85,6 +86,19 @@ def test_a_balancer_serves_while_one_of_its_managers_does(tmp_path):
         health.wait_for("NOT_SERVING")
         managers[0].start()
         health.wait_for("SERVING")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_scheduler_whose_policy_fails_says_that_it_does_not_serve(tmp_path, monkeypatch):
+    def fail(self):
+        raise ZeroDivisionError
+
+    store = str(tmp_path / "records.db")
+    with serving("scheduler", ANY, store) as at, ExitStack() as stack:
+        health = Health(stack, at, SERVICES["scheduler"])
+        health.wait_for("SERVING")
+        monkeypatch.setattr(Scheduler, "schedule", fail)
+        health.wait_for("NOT_SERVING")
 
 
 def test_a_balancer_without_a_manager_says_so_from_the_beginning():
