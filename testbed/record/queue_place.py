@@ -114,6 +114,12 @@ class QueuePlace:
             else:
                 self._liveness.release()
 
+    def abandon(self) -> None:
+        """End the wait without a word to the store: the same command finds the place again."""
+        if not (self._has_started or self._has_left):
+            self._has_left = True
+            self._liveness.abandon()
+
 
 def position(found: Snapshot, token: str) -> str:
     """Say which position an entry has, and what it waits for."""

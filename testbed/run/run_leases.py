@@ -11,12 +11,12 @@ from testbed.bench.bench import Bench
 from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline, now
 from testbed.commands import typed
-from testbed.errors import BusyError, UnsafeError
+from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import open_entries
 from testbed.record.lab_queue import Cancelled
 from testbed.record.lease import Lease
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import LEASE_TTL, Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.queue_place import Admission, QueuePlace
@@ -83,7 +83,10 @@ class RunLeases:
         return self._take_with_retries(take)
 
     def _in_turn(self, wanted: frozenset[Resource], place: QueuePlace) -> Lease:
-        """Wait in the queue for what is wanted; whatever ends the wait, the place is given up."""
+        """Wait in the queue for what is wanted; whatever ends the wait, the place is given up.
+
+        A store that does not answer for long ends it, too; the place is then kept for this run.
+        """
 
         def start() -> Lease:
             self._lease = place.start()
@@ -95,6 +98,9 @@ class RunLeases:
                 "writing into the queue", lambda _: place.want(wanted, self.run), limit
             )
             lease = self._take_with_retries(start)
+        except LabError:
+            place.abandon()
+            raise
         finally:
             place.leave()
         self._admission = place.admission
@@ -138,15 +144,27 @@ class RunLeases:
         self._lease.release()
 
     def _take_with_retries(self, take: Callable[[], _T]) -> _T:
-        """Try to take something until it is free or this run's patience is over."""
+        """Try to take something until it is free or this run's patience is over.
+
+        In a queue, a store that does not answer is asked for as long as it keeps a silent claim.
+        """
         told, began, patience = "", now(), self._patience_ends
+        away: Deadline | None = None
         while True:
             try:  # in a worker, so that a signal ends the wait for a store that is slow
                 limit = Deadline.after(_TAKE_LIMIT)
                 taken = self.inbox.in_worker("taking the leases", lambda _: take(), limit)
             except (RecoveryRequired, Cancelled):
                 raise
+            except LabError as error:
+                away = away or Deadline.after(LEASE_TTL)
+                if self.place is None or away.passed:
+                    raise
+                if (problem := str(error.args[0])) != told:
+                    told = problem
+                    self.log.append("lease.wait", "", holder=problem)
             except BusyError as busy:
+                away = None
                 if self._lease is not None and self._lease.is_lost:
                     raise
                 if patience.passed and self.patience > 0:

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from threading import Event
 
+from testbed.errors import LabError
 from testbed.record.lease_store import FileStore
 
 
@@ -15,11 +16,16 @@ class SlowStore:
         self.answers.set()
         self.asked = Event()
         """Somebody has wanted in since this was cleared."""
+        self.fails = 0
+        """How many more times it does not let anybody in."""
 
     @contextmanager
     def open(self):
         self.asked.set()
         self.answers.wait()
+        if self.fails:
+            self.fails -= 1
+            raise LabError("the leases cannot be used: the server closed the connection")
         with self._store.open() as ledger:
             yield ledger
 

@@ -7,7 +7,7 @@ import pytest
 from testbed.bench.bench import Bench
 from testbed.bench.lease_resources import needs, part_of
 from testbed.clock import Deadline
-from testbed.errors import BusyError, UnsafeError
+from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.record.lab_queue import Cancelled, LabQueue, QueueRequest
@@ -15,6 +15,7 @@ from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.record.queue_place import QueuePlace
 from testbed.record.rundir import RunDirectory
+from testbed.run import run_leases as run_leases_module
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
 from testbed.run.run_leases import RunLeases
@@ -138,6 +139,40 @@ def test_a_run_leaves_the_queue_however_its_wait_ends(house, how):
     with pytest.raises(error, match=words):
         in_turn(house, "mine", 1e-9 if how == "limit" else LONG).take(house.bench, ["h1"])
     assert queue.entries() == []
+    others.release()
+
+
+def test_a_store_that_does_not_answer_for_a_moment_costs_no_place_in_the_queue(house):
+    others, told = house.others("h1"), threading.Event()
+
+    def told_of(event):
+        if event.kind == "lease.wait" and "theirs" in event.data["holder"]:
+            house.store.fails = 1
+        elif event.kind == "lease.wait" and "cannot be used" in event.data["holder"]:
+            told.set()
+
+    house.log.subscribe(told_of)
+    threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
+    run_leases = in_turn(house, "mine")
+    run_leases.take(house.bench, ["h0", "h1"])
+    assert told.is_set()
+    run_leases.give_back(soon())
+
+
+def test_a_store_that_does_not_answer_for_long_ends_the_wait_and_the_place_is_kept(
+    house, monkeypatch
+):
+    others, queue = house.others("h1"), LabQueue(house.store)
+    monkeypatch.setattr(run_leases_module, "LEASE_TTL", 0.0)
+
+    def told_of(event):
+        if event.kind == "lease.wait":
+            house.store.fails = 1  # it answers again when the place could be given up
+
+    house.log.subscribe(told_of)
+    with pytest.raises(LabError, match="cannot be used"):
+        in_turn(house, "mine").take(house.bench, ["h1"])
+    assert [one.state for one in queue.entries()] == ["interrupted"]
     others.release()
 
 
