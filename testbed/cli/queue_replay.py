@@ -29,7 +29,7 @@ class Replayed:
     def to_json(self) -> dict[str, Any]:
         """Return all of it: waits in seconds, those that happened as measured, others as model."""
         waits = {
-            policy: {t[:6]: round(at - self.history[t].arrived, 3) for t, at in starts.items()}
+            policy: {t[:6]: round(at - self.history[t].entered, 3) for t, at in starts.items()}
             for policy, starts in self.starts.items()
         }
         return {
@@ -78,6 +78,6 @@ def _print_changes(found: Replayed, policy: str) -> None:
     changed = sorted(before, key=lambda token: -abs(after[token] - before[token]))
     for token in changed[:_SHOWN]:
         entry = found.history[token]
-        was, would = (lasting(starts[token] - entry.arrived) for starts in (before, after))
+        was, would = (lasting(starts[token] - entry.entered) for starts in (before, after))
         if was != would:
             print(f"{entry}: waited {was}, would have waited {would}")

@@ -23,7 +23,7 @@ from testbed.record.claim_registry import (
 from testbed.record.lease import HEARTBEAT
 from testbed.record.lease_rules import LEASE_TTL, Claim, Resource, release
 from testbed.record.lease_store import Ledger
-from testbed.record.queue_entry import QueueEntry
+from testbed.record.queue_entry import QueueEntry, State
 from testbed.record.queue_rows import QueueRows
 from testbed.record.queue_rules import Snapshot
 from testbed.record.rundir import RunDirectory
@@ -76,6 +76,7 @@ class LabQueue(ClaimRegistry):
                 *(token, holder, frozenset(resources), request.policy, expected, request.trials),
                 *(request.command, now, Random(token).random()),
                 seen=now,
+                entered=now,
             )
             rows.put(_in_old_place(rows, entry))
         return now
@@ -125,6 +126,8 @@ class LabQueue(ClaimRegistry):
             rows = QueueRows(ledger)
             before = self._snapshot(ledger, rows)
             mine = _still(rows, entry, "waiting")
+            if to.to == "before" and (other := rows.one(to.other)) is not None:
+                _still(rows, other, "waiting")
             moved = replace(mine, move=replace(to, at=ledger.now), moved_by=holder_here(0).user)
             others = [moved if one.token == mine.token else one for one in before.entries]
             after = replace(before, entries=others)
@@ -179,7 +182,7 @@ class LabQueue(ClaimRegistry):
                     f"this run's entry was taken out of the queue{by}", hint="start it again"
                 )
             if mine.state == "interrupted" or ledger.now - mine.seen > HEARTBEAT:
-                rows.put(mine := replace(mine, state="waiting", seen=ledger.now))
+                rows.put(mine := replace(mine, state="waiting", started=None, seen=ledger.now))
             found = self._snapshot(ledger, rows)
             if found.in_the_way(mine) or not found.may_start(token):
                 return found
@@ -200,16 +203,25 @@ class LabQueue(ClaimRegistry):
                 rows.remove(token)
 
     def _snapshot(self, ledger: Ledger, rows: QueueRows) -> Snapshot:
-        """Return the queue now; entries whose processes have gone are marked as interrupted."""
+        """Return the queue now; entries whose processes have gone are marked as interrupted.
+
+        So is one whose machine was silent for long; it runs again where it has its claim again.
+        """
         now = ledger.now
         claims = [self._status(claim, now) for claim in ledger.claims().values()]
         held = {one.claim.token for one in claims if one.standing == "held"}
         entries = []
-        for one in rows.of("waiting", "running"):
-            if self._is_there(one, now) if one.state == "waiting" else one.token in held:
-                entries.append(one)
+        for one in rows.of("waiting", "running", "interrupted"):
+            if one.token in held and one.started is not None:
+                state: State = "running"
+            elif one.state == "waiting" and self._is_there(one, now):
+                state = "waiting"
             else:
-                rows.put(replace(one, state="interrupted", started=None))
+                state = "interrupted"
+            if state != one.state:
+                rows.put(one := replace(one, state=state))
+            if state != "interrupted":
+                entries.append(one)
         return Snapshot(now, entries, claims)
 
     def _is_there(self, entry: QueueEntry, now: float) -> bool:
@@ -220,7 +232,8 @@ class LabQueue(ClaimRegistry):
 def _expected(rows: QueueRows, reason: str, request: QueueRequest) -> float:
     """Return how long an experiment will probably take, by those of its name before it."""
     like_it = [one for one in rows.of("ended") if one.holder.reason == reason and one.trials > 0]
-    took = [((e.ended or 0.0) - (e.started or 0.0)) / e.trials for e in like_it[-_LIKE_IT:]]
+    spans = [(one.started, one.ended, one.trials) for one in like_it[-_LIKE_IT:]]
+    took = [(end - start) / trials for start, end, trials in spans if start and end]
     return min(request.limit, median(took) * request.trials) if took else request.limit
 
 
@@ -230,7 +243,8 @@ def _in_old_place(rows: QueueRows, entry: QueueEntry) -> QueueEntry:
         mine, theirs = entry.holder, old.holder
         if (old.command, theirs.user, theirs.lab) == (entry.command, mine.user, mine.lab):
             rows.remove(old.token)
-            return replace(entry, arrived=old.arrived, draw=old.draw, move=old.move)
+            place = replace(entry, arrived=old.arrived, draw=old.draw)
+            return replace(place, move=old.move, moved_by=old.moved_by)
     return entry
 
 

@@ -40,6 +40,8 @@ class QueueEntry:
     ended: float | None = None
     move: Move | None = None
     moved_by: str = ""
+    entered: float = 0.0
+    """When its process came: later than `arrived` where it has the place of one before it."""
 
     @property
     def name(self) -> str:
@@ -85,6 +87,7 @@ def from_json(text: str, columns: Mapping[str, Any]) -> QueueEntry | None:
         resources = frozenset(Resource(*map(str, one)) for one in data.pop("resources"))
         place = Move(move["to"], float(move["at"]), str(move["other"])) if move else None
         plain = {name: data[name] for name in _TYPES}
+        plain["entered"] = float(data.get("entered", columns["arrived"]))  # older rows have none
         return QueueEntry(
             holder=Holder(**holder), resources=resources, move=place, **plain, **columns
         )

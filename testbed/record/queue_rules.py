@@ -134,12 +134,15 @@ def policy_in_force(waiting: Sequence[QueueEntry]) -> LabPolicy:
 
 
 def experiments(history: Iterable[QueueEntry]) -> list[Experiment]:
-    """Return what a history says of experiments that ran to their end; moves are left out."""
+    """Return what a history says of experiments that ran to their end; moves are left out.
+
+    One that was interrupted and came again has arrived when it came again.
+    """
     ran = [one for one in history if one.started is not None and one.ended is not None]
     parts = Parts(resource for one in ran for resource in one.resources)
     return [
         Experiment(
-            Waiting(one.token, parts.of(one.resources), one.arrived, one.expected, one.draw),
+            Waiting(one.token, parts.of(one.resources), one.entered, one.expected, one.draw),
             (one.ended or 0.0) - (one.started or 0.0),
         )
         for one in ran

@@ -159,11 +159,16 @@ def _union(held: Iterable[Busy]) -> int:
 
 
 def _moved(order: list[Waiting]) -> list[Waiting]:
-    """Apply the moves, in the order in which they were wished."""
+    """Apply the moves, in the order in which they were wished.
+
+    One before an entry that waits no more says nothing: whom it would pass was not asked about.
+    """
     moves = [(one.move.at, one.name, one, one.move) for one in order if one.move is not None]
     for _, _, one, move in sorted(moves, key=lambda row: row[:2]):
+        names = [other.name for other in order if other is not one]
+        if move.to == "before" and move.other not in names:
+            continue
         order.remove(one)
-        names = [other.name for other in order]
-        at = names.index(move.other) if move.to == "before" and move.other in names else 0
+        at = names.index(move.other) if move.to == "before" else 0
         order.insert(len(order) if move.to == "last" else at, one)
     return order

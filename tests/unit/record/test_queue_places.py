@@ -18,6 +18,7 @@ from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore, PostgresStore
 from testbed.record.leases import Leases
 from testbed.record.queue_place import QueuePlace
+from testbed.record.queue_rules import experiments
 from testbed.record.rundir import RunDirectory
 from testbed.tenancy.lab_queue import PATIENCE, Move
 from tests.unit.record.postgres_server import binaries, running_server
@@ -231,6 +232,8 @@ def test_moves_and_cancellations_of_others_need_force(lab, monkeypatch, ended):
         return lab.line()
 
     assert move("bob-1", "before", "bob-0") == ["ann-0", "ann-1", "bob-1", "bob-0"]
+    with pytest.raises(BusyError, match="runs of ann does not wait: it is running"):
+        move("bob-1", "before", "runs", forced=True)
     with pytest.raises(BusyError, match=r"ann-0 of ann is another user's; .*--force"):
         move("bob-1", "first")
     with pytest.raises(BusyError, match="ann-0 of ann"):
@@ -249,6 +252,57 @@ def test_moves_and_cancellations_of_others_need_force(lab, monkeypatch, ended):
     with pytest.raises(BusyError, match="it is running"):
         lab.queue.cancel(lab.entry("runs"), forced=True)
     lease.release()
+
+
+def test_a_move_before_an_entry_that_leaves_passes_nobody_else(lab, monkeypatch, ended):
+    lease = lab.place(WHOLE, command="runs").start()
+    for user, command in (("ann", "ann-0"), ("bob", "bob-0"), ("ann", "ann-1"), ("bob", "bob-1")):
+        monkeypatch.setenv("LOGNAME", user)
+        ended(lab.place(ONE, command=command))
+    move = Move("before", 0.0, lab.entry("bob-0").token)
+    lab.queue.move(lab.entry("bob-1"), move, forced=True)
+    assert lab.line() == ["ann-0", "bob-1", "bob-0", "ann-1"]
+    lab.queue.cancel(lab.entry("bob-0"), forced=False)
+    assert lab.line() == ["ann-0", "ann-1", "bob-1"]
+    lease.release()
+
+
+def test_a_run_whose_machine_was_silent_is_running_again_and_lasted_as_long_as_it_did(tmp_path):
+    lab, is_alive = Lab(tmp_path / "leases.sqlite"), [True]
+    lab.queue = LabQueue(lab.store, look=lambda claim: is_alive[0])
+    lease = lab.place(ONE, command="runs", trials=2).start()
+    lab.now += 30.0
+    is_alive[0] = False
+    assert lab.entry("runs").state == "interrupted"
+    is_alive[0] = True
+    assert lab.entry("runs").state == "running"
+    is_alive[0] = False
+    lab.queue.snapshot()
+    lab.now += 30.0
+    lease.release()
+    (ran,) = lab.queue.history()
+    assert ran.ended - ran.started == 60.0
+    place = lab.place(ONE, command="runs", trials=1, limit=500.0)
+    is_alive[0] = True
+    assert lab.entry("runs").expected == 30.0
+    place.leave()
+
+
+def test_an_entry_that_came_again_keeps_who_moved_it_and_says_when_it_came(lab, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "ann")
+    place = lab.place(ONE, command="gone")
+    arrived = lab.entry("gone").arrived
+    monkeypatch.setenv("LOGNAME", "bob")
+    lab.queue.move(lab.entry("gone"), Move("first", 0.0), forced=True)
+    place._liveness.abandon()
+    lab.now += 86_400.0
+    monkeypatch.setenv("LOGNAME", "ann")
+    again = lab.place(ONE, command="gone")
+    entry = lab.entry("gone")
+    assert (entry.arrived, entry.entered, entry.moved_by) == (arrived, lab.now, "bob")
+    again.start().release()
+    (ran,) = experiments(lab.queue.history())
+    assert ran.entry.arrived == lab.now
 
 
 def test_an_interrupted_entry_is_cancelled_at_once(lab):

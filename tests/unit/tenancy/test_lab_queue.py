@@ -81,8 +81,8 @@ def test_moves_overrule_the_policy_in_the_order_in_which_they_were_wished():
     assert (names(line.entries), line.reserved) == (["c", "a", "b"], wished)
     between = replace(c, move=Move("before", 10.0, "b"))
     assert names(line_up([a, b, between], [], 0.0, FIFO).entries) == ["a", "c", "b"]
-    gone = replace(c, move=Move("before", 10.0, "gone"))
-    assert names(line_up([a, b, gone], [], 0.0, FIFO).entries) == ["c", "a", "b"]
+    gone = line_up([a, b, replace(c, move=Move("before", 10.0, "gone"))], [], 0.0, FIFO)
+    assert (names(gone.entries), gone.reserved) == (["a", "b", "c"], a)
     last = replace(a, move=Move("last", 10.0))
     line = line_up([last, b, c], [], 3 * PATIENCE, FIFO)
     assert (names(line.entries), line.reserved) == (["b", "c", "a"], b)
