@@ -452,7 +452,7 @@ while True:
         lease = place.start()
         break
     except BusyError:
-        time.sleep(0.05)
+        time.sleep(0.2)  # SQLite has no order of those who wait: some would wait for ten seconds
 for host in hosts:
     with open(os.path.join(witness, host), "x") as file:
         file.write(name)
@@ -491,7 +491,8 @@ class Rack:
                 env={**os.environ, "LOGNAME": name[3:]},
             )
         for name in names:
-            assert self.started[name].stdout.readline() == "waits\n"
+            process = self.started[name]
+            assert process.stdout.readline() == "waits\n", process.communicate()
 
     def restart(self):
         """Kill all at one moment, as a power failure does; return those that had said `done`."""
