@@ -211,7 +211,7 @@ def test_secrets_of_the_environment_are_masked_in_the_output_of_a_program(
     """It is told the secret, prints it, has it in its command line, and dies of it."""
     job = Command(CommandOptions(2, ("run", f"--at=https://{planted.token}"), {}))
     ring = [RingPorts("p0", "p1")] * 2
-    programs = Programs(job, bench, ("h0", "h1"), ring, frozenset())
+    programs = Programs(job, bench, ("h0", "h1"), ring, frozenset(), seed=7)
     told = programs.options(0)
     assert told["environment"]["HF_TOKEN"] == planted.token
     assert "HF_TOKEN" not in programs.options(1)["environment"]
