@@ -146,7 +146,7 @@ class RunLeases:
     def _take_with_retries(self, take: Callable[[], _T]) -> _T:
         """Try to take something until it is free or this run's patience is over.
 
-        In a queue, a store that does not answer is asked for as long as it keeps a silent claim.
+        While it waits in a queue, a store that does not answer is asked again for LEASE_TTL.
         """
         told, began, patience = "", now(), self._patience_ends
         away: Deadline | None = None
@@ -158,7 +158,7 @@ class RunLeases:
                 raise
             except LabError as error:
                 away = away or Deadline.after(LEASE_TTL)
-                if self.place is None or away.passed:
+                if self.place is None or self._lease is not None or away.passed:
                     raise
                 if (problem := str(error.args[0])) != told:
                     told = problem

@@ -176,6 +176,21 @@ def test_a_store_that_does_not_answer_for_long_ends_the_wait_and_the_place_is_ke
     others.release()
 
 
+def test_an_error_after_a_queued_run_has_its_lease_is_not_tried_again(house):
+    run_leases, calls = in_turn(house, "mine"), []
+    run_leases.take(house.bench, ["h1"])
+
+    def fail():
+        calls.append(1)
+        raise LabError("the switch hung up")
+
+    house.bench.guard.lease_reported_identities = fail
+    with pytest.raises(LabError, match="hung up"):
+        run_leases.take_identified(house.bench)
+    assert calls == [1]
+    run_leases.give_back(soon())
+
+
 def test_waiting_for_a_lease_ends_at_the_limit(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"theirs.*; gave up after "):
