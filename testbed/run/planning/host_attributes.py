@@ -23,11 +23,8 @@ def hosts_lacking_attributes(experiment: Experiment, lab: Lab) -> dict[str, str]
 
 def check_attributes(experiment: Experiment, lab: Lab) -> None:
     """Raise FileError where too few hosts of a lab have what each must have."""
-    unfit, set_aside, needs = (
-        hosts_lacking_attributes(experiment, lab),
-        avoided(lab),
-        experiment.needs,
-    )
+    unfit = hosts_lacking_attributes(experiment, lab)
+    set_aside, needs = avoided(lab), experiment.needs
     suited = [host for host in lab.hosts if host not in unfit and host not in set_aside]
     if needs.hosts <= len(suited):
         return

@@ -20,10 +20,7 @@ from testbed.jobs.contracts import (
 )
 from testbed.plugins import kind, nearest
 from testbed.run.places import Place, Slots
-from testbed.run.planning.host_attributes import (
-    check_attributes,
-    check_named_host,
-)
+from testbed.run.planning.host_attributes import check_attributes, check_named_host
 from testbed.run.planning.job_circuits import (
     RingPorts,
     check_two_rings,
