@@ -161,7 +161,7 @@ def _union(held: Iterable[Busy]) -> int:
 def _moved(order: list[Waiting]) -> list[Waiting]:
     """Apply the moves, in the order in which they were wished.
 
-    One before an entry that waits no more says nothing: whom it would pass was not asked about.
+    Ignore a move before an entry that no longer waits: nobody agreed to be passed by it.
     """
     moves = [(one.move.at, one.name, one, one.move) for one in order if one.move is not None]
     for _, _, one, move in sorted(moves, key=lambda row: row[:2]):
