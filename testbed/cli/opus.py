@@ -57,7 +57,7 @@ _RailsOption = Annotated[
 _DelayOption = Annotated[
     str, typer.Option(metavar="TIME", help="What a change takes; of a lab, besides its own.")
 ]
-_ListenOption = Annotated[str, typer.Option(metavar="IP:PORT", help="Where shims connect to.")]
+_ListenOption = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where shims connect to.")]
 _SocketsOption = Annotated[
     Path | None,
     typer.Option(
